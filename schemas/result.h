@@ -1,0 +1,95 @@
+/* A result: what the fleet answers, encoded to and decoded from the value of a results record.
+ *
+ * The contract is schemas/v1/result.schema.json. A result owns its strings. Any thread; no state.
+ * Knows nothing of Kafka or Redis. */
+#ifndef SOLFLEET_SCHEMAS_RESULT_H
+#define SOLFLEET_SCHEMAS_RESULT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "schemas/error.h"
+#include "schemas/job.h"
+#include "schemas/sha256.h"
+
+#define RESULT_VERSION 1
+#define RESULT_NAME_BYTES_MAX 128
+
+enum result_status { RESULT_DONE, RESULT_FAILED, RESULT_EXPIRED, RESULT_CANCELLED };
+
+enum finish_reason {
+    FINISH_STOP, /* an end token, a stop string or a stop token */
+    FINISH_LENGTH,
+    FINISH_REPETITION,
+    FINISH_DEADLINE,
+    FINISH_CANCELLED,
+    FINISH_ERROR
+};
+
+/* The parsed answer (NULL = absent section); filled from issue C on, absent until then. */
+struct result_solution {
+    bool present; /* false: the result's `solution` is null */
+    char *analysis, *time_complexity, *space_complexity, *code, *pitfalls; /* owned */
+    char code_language[32];
+    bool complete;
+};
+
+struct result_usage {
+    uint32_t prompt_tokens, completion_tokens, cached_tokens;
+};
+
+/* Milliseconds; -1 where the stage was not reached. */
+struct result_timings {
+    int64_t queue_ms;       /* record's timestamp to admission by the engine */
+    int64_t batch_wait_ms;  /* admission to the first step */
+    int64_t first_token_ms; /* record's timestamp to the first token */
+    int64_t total_ms;       /* record's timestamp to the end */
+};
+
+struct result_model {
+    char name[RESULT_NAME_BYTES_MAX];
+    char sha256[SHA256_HEX_BYTES];
+    char policy[32];
+    char numerics[32];
+    char prompt_version[32];
+};
+
+struct result {
+    char request_id[JOB_ID_BYTES_MAX + 1];
+    enum result_status status;
+    struct result_solution solution;
+    char *text; /* owned valid UTF-8; NULL = null on the wire */
+    char answer_sha256[SHA256_HEX_BYTES]; /* "" = null */
+    enum finish_reason finish_reason;
+    bool truncated;
+    struct result_usage usage;
+    struct result_timings timings;
+    struct result_model model;
+    struct job_params params; /* owns its stop strings */
+    bool params_present;      /* false where the job could not be decoded */
+    char worker[RESULT_NAME_BYTES_MAX];
+    uint32_t attempt;
+    struct job_error error; /* code ERROR_NONE = null on the wire */
+    char *metadata;         /* owned JSON object text, NULL when absent */
+};
+
+const char *result_status_name(enum result_status status);
+const char *finish_reason_name(enum finish_reason reason);
+
+/* JSON text owned by the caller (free()), its length in *size; NULL when memory ran out. */
+char *result_encode(const struct result *result, size_t *size) __attribute__((warn_unused_result));
+
+/* Reads a result of version N or N-1 (for clients and repair); unknown fields are ignored.
+ * ERROR_NONE fills *out; otherwise *out is zeroed and *error says why. */
+enum error_code result_decode(const void *bytes, size_t size, struct result *out,
+                              struct job_error *error) __attribute__((warn_unused_result));
+
+/* sha256 over: u32 LE count, the ids as u32 LE, the text's bytes, one 0 byte, finish_reason. */
+void result_answer_sha256(const int32_t *tokens, uint32_t token_count, const char *text,
+                          enum finish_reason reason, char hex[SHA256_HEX_BYTES]);
+
+void result_init(struct result *result);
+void result_deinit(struct result *result);
+
+#endif
