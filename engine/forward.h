@@ -1,0 +1,58 @@
+/* A forward pass: a batch through a model on its device, once per step.
+ *
+ * Owns the activation arena (one, shared by all layers, sized by the largest batch), the KV pages,
+ * the device copies of a batch's arrays and the workspaces; borrows model and device until
+ * forward_close. One thread (the engine's). Refuses to know sequences, tickets and jobs. */
+#ifndef SOLFLEET_ENGINE_FORWARD_H
+#define SOLFLEET_ENGINE_FORWARD_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "engine/batch.h"
+#include "engine/model.h"
+
+struct forward;
+
+struct forward_options {
+    struct batch_limits limits;
+    uint32_t page_count;         /* KV pages, page 0 being the scratch page of padded rows */
+    const uint32_t *row_buckets; /* ascending; NULL where the device does not want fixed shapes */
+    uint32_t row_bucket_count;
+};
+
+/* Bytes by purpose, computed before anything is reserved. */
+struct forward_plan {
+    size_t activation_bytes; /* does not grow with depth */
+    size_t kv_bytes;
+    size_t workspace_bytes;
+    size_t batch_bytes; /* device copies and pinned staging */
+    size_t total_bytes;
+};
+
+void forward_plan(const struct model *model, const struct forward_options *options,
+                  struct forward_plan *plan);
+
+enum forward_status {
+    FORWARD_OK = 0,
+    FORWARD_NO_MEMORY,
+    FORWARD_UNSUPPORTED, /* the back end lacks an op that this model needs: named in err */
+    FORWARD_FAILED       /* device fault: the engine cannot go on */
+};
+
+enum forward_status forward_open(const struct model *model, const struct forward_options *options,
+                                 struct forward **out, char *err, size_t err_bytes)
+    __attribute__((warn_unused_result));
+void forward_close(struct forward *forward); /* accepts NULL */
+
+/* Runs every row, samples the sampled rows, and reads back sampled_token, sampled_bad, row_bad. */
+enum forward_status forward_run(struct forward *forward, struct batch *batch, char *err,
+                                size_t err_bytes) __attribute__((warn_unused_result));
+
+/* Runs every row and gives the logits of the sampled rows instead of tokens: host f32
+ * [sampled_count, vocabulary], written to the caller's array. For compare and tests. */
+enum forward_status forward_run_logits(struct forward *forward, struct batch *batch, float *logits,
+                                       char *err, size_t err_bytes)
+    __attribute__((warn_unused_result));
+
+#endif
