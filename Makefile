@@ -95,10 +95,16 @@ SUPPORT    := $(BUILD)/libsupport.a
 PROGRAM    := $(if $(filter release,$(VARIANT)),build/solfleet,$(BUILD)/solfleet)
 TEST_BINS  := $(SRC_tests:%.c=$(BUILD)/%)
 REPLAYS    := $(SRC_fuzz:tests/fuzz/fuzz_%.c=$(BUILD)/tests/fuzz/replay_%)
-FUZZERS    := $(SRC_fuzz:tests/fuzz/fuzz_%.c=build/fuzz/tests/fuzz/fuzz_%)
 
-T_NAME   := $(patsubst test_%,%,$(firstword $(subst :, ,$(T))))
-SELECTED := $(if $(T),$(filter %/test_$(T_NAME) %/replay_$(T_NAME),$(TEST_BINS) $(REPLAYS)),$(TEST_BINS) $(REPLAYS))
+# What T= (one name) or ONLY= (a list of names) selects; the runner complains if that is nothing.
+comma    := ,
+empty    :=
+space    := $(empty) $(empty)
+WANTED   := $(if $(T),$(patsubst test_%,%,$(firstword $(subst :, ,$(T)))),$(subst $(comma), ,$(ONLY)))
+SELECTED := $(TEST_BINS) $(REPLAYS)
+ifneq ($(WANTED),)
+SELECTED := $(filter $(foreach w,$(WANTED),%/test_$(w) %/replay_$(w)),$(SELECTED))
+endif
 
 # ---- build ------------------------------------------------------------------------------------
 .PHONY: all debug
@@ -161,24 +167,95 @@ $(MODEL_FILE):
 	$(Q)ops/dev/deps.sh model
 
 # ---- tests ------------------------------------------------------------------------------------
-RUN_TESTS := $(PYTHON) ops/dev/run_tests.py --variant $(VARIANT)
+SUITES    ?= unit,kernels,component,golden,fuzz,integration
+ONLY      ?=
+SLOWNESS  ?= 1
+RUN_TESTS = $(PYTHON) ops/dev/run_tests.py --variant $(VARIANT) --suites $(SUITES) \
+            --timeout-factor $(SLOWNESS) $(if $(ONLY),--only $(ONLY)) $(if $(T),--select '$(T)')
+# A sub-make is only another variant, or the same tree once packages are there.
+SUBMAKE   = $(MAKE) --no-print-directory $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell nproc))
+
+# Tests whose threads are all ours: ThreadSanitizer cannot run with the packaged librdkafka.
+TSAN_TESTS := $(filter $(SRC_tests:tests/unit/test_%.c=%) $(SRC_tests:tests/kernels/test_%.c=%) \
+                $(SRC_tests:tests/component/test_%.c=%),ring pool engine_null engine)
 
 .PHONY: test tests run-tests
 test: deps                                        ## all tests; T=name[:case] runs one
-	$(Q)$(MAKE) --no-print-directory run-tests
+	$(Q)$(SUBMAKE) run-tests
 
-tests: all $(SELECTED)
+tests: $(SELECTED) $(if $(findstring integration,$(SUITES)),all)
 run-tests: tests $(MODEL_FILE)
-	$(Q)$(RUN_TESTS) $(if $(T),--select '$(T)')
+	$(Q)$(RUN_TESTS)
 
-.PHONY: format clean help
+.PHONY: integration check check-all check-asan check-ubsan check-tsan check-valgrind
+integration: deps                                 ## only the tests against real Kafka and Redis
+	$(Q)$(SUBMAKE) run-tests SUITES=integration
+
+check: deps                                       ## lint, test and sanitizers
+	$(Q)$(SUBMAKE) lint
+	$(Q)$(SUBMAKE) run-tests
+	$(Q)$(SUBMAKE) check-asan
+	$(Q)$(SUBMAKE) check-tsan
+
+check-all: check                                  ## everything, the long ones too
+	$(Q)$(SUBMAKE) check-valgrind
+	$(Q)$(SUBMAKE) fuzz FUZZ_SECONDS=600
+
+check-asan:                                       ## unit, kernels, component, fuzz corpora under ASan and UBSan
+	$(Q)$(SUBMAKE) run-tests VARIANT=asan SLOWNESS=4 SUITES=unit,kernels,component,fuzz
+
+check-ubsan:                                      ## the same under UBSan alone
+	$(Q)$(SUBMAKE) run-tests VARIANT=ubsan SLOWNESS=4 SUITES=unit,kernels,component,fuzz
+
+check-tsan:                                       ## our own threads under ThreadSanitizer
+	$(Q)$(SUBMAKE) run-tests VARIANT=tsan SLOWNESS=4 SUITES=unit,kernels,component \
+	  ONLY=$(subst $(space),$(comma),$(strip $(TSAN_TESTS)))
+
+check-valgrind:                                   ## unit tests under valgrind
+	$(Q)$(SUBMAKE) tests VARIANT=debug SUITES=unit
+	$(Q)$(PYTHON) ops/dev/run_tests.py --variant debug --suites unit --timeout-factor 10 \
+	  --wrapper 'valgrind -q --error-exitcode=99 --leak-check=full'
+
+# ---- fuzzing ----------------------------------------------------------------------------------
+FUZZ_SECONDS ?= 60
+FUZZERS := $(SRC_fuzz:tests/fuzz/%.c=$(BUILD)/tests/fuzz/%)
+.PHONY: fuzz fuzzers
+fuzz:                                             ## libFuzzer, FUZZ_SECONDS=60 over all targets
+	$(Q)$(SUBMAKE) fuzzers VARIANT=fuzz WERROR=
+	$(Q)ops/dev/fuzz.sh $(FUZZ_SECONDS)
+
+fuzzers: $(FUZZERS)
+ifeq ($(VARIANT),fuzz)
+$(FUZZERS): $(BUILD)/%: $(BUILD)/%.c.o $(SUPPORT) $(LAYER_LIBS)
+	$(call say,LINK,$@)$(CC) $(ALL_LDFLAGS) -fsanitize=fuzzer -o $@ $^ $(LIBS) -lcmocka
+endif
+
+# ---- lint and format --------------------------------------------------------------------------
+STEPS ?=
+.PHONY: lint format
+lint: $(call objects,$(SRC_layers) $(SRC_main)) compile_commands.json  ## format, includes, symbols, headers, text, tidy
+	$(Q)PYTHON=$(PYTHON) ops/dev/lint.sh $(STEPS)
+
 format:                                           ## clang-format all C sources in place
 	$(Q)clang-format-14 -i $(SRC_all) $(HEADERS)
 
-clean:                                            ## remove build/
+.PHONY: compile_commands.json
+compile_commands.json: | packages                 ## for editors and clang-tidy
+	$(file >$(BUILD)/commands,$(foreach f,$(SRC_all),$(f)|$(CC) $(ALL_CFLAGS) $(call folder_flags,$(f)) -c -o $(call objects,$(f)) $(f)@))
+	$(Q)$(PYTHON) ops/dev/compile_commands.py $(BUILD)/commands $@
+
+# ---- the rest ---------------------------------------------------------------------------------
+.PHONY: install clean help
+install: all                                      ## to DESTDIR and PREFIX (default /usr/local)
+	install -D -m 755 $(PROGRAM) $(DESTDIR)$(PREFIX)/bin/solfleet
+	install -d $(DESTDIR)$(PREFIX)/share/solfleet/schemas/v1 $(DESTDIR)$(PREFIX)/share/doc/solfleet
+	install -m 644 schemas/v1/*.schema.json $(DESTDIR)$(PREFIX)/share/solfleet/schemas/v1
+	install -m 644 LICENSE README.md $(DESTDIR)$(PREFIX)/share/doc/solfleet
+
+clean:                                            ## remove build/ (not .deps/, not models/)
 	$(Q)rm -rf build compile_commands.json
 
 help:                                             ## this list
-	@grep -hE '^[a-z][a-z_.-]*:.*## ' $(MAKEFILE_LIST) | \
-	  sed -E 's/^([a-z_.-]+):.*## (.*)/\1|\2/' | awk -F'|' '{printf "  %-22s %s\n", $$1, $$2}'
+	@sed -nE 's/^([a-z][a-z_.-]*):.*## (.*)/\1|\2/p' $(firstword $(MAKEFILE_LIST)) | \
+	  awk -F'|' '{ printf "  %-22s %s\n", $$1, $$2 }'
 	@echo "  Variables: VARIANT=release|debug|asan|ubsan|tsan  V=1  T=name[:case]  PREFIX=  DESTDIR="

@@ -191,7 +191,7 @@ def find_items(args, name, case):
             for source in sorted((ROOT / "tests" / suite).glob("test_*.c")):
                 binary = build / suite / source.stem
                 items.append(Item(suite, source.stem.removeprefix("test_"),
-                                  [str(binary)] + ([case] if case else []),
+                                  [*args.wrapper, str(binary)] + ([case] if case else []),
                                   BINARY_TIMEOUT_S * args.timeout_factor, "cmocka", env))
         if suite == "fuzz":
             for source in sorted((ROOT / "tests" / "fuzz").glob("fuzz_*.c")):
@@ -279,10 +279,12 @@ def parse_arguments():
     parser.add_argument("--suites", default=",".join(SUITES), help="comma-separated: %(default)s")
     parser.add_argument("--only", default="", help="comma-separated test names")
     parser.add_argument("--select", default="", metavar="NAME[:CASE]", help="what T= says")
+    parser.add_argument("--wrapper", default="", help="command to run C tests under")
     parser.add_argument("--jobs", type=int, default=2, help="processes at a time")
     parser.add_argument("--timeout-factor", type=float, default=1.0, help="for slow variants")
     args = parser.parse_args()
     args.suites = [suite for suite in args.suites.split(",") if suite]
+    args.wrapper = args.wrapper.split()
     args.only = {name for name in args.only.split(",") if name}
     for suite in args.suites:
         if suite not in SUITES:

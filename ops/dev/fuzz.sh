@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# Runs every built fuzz target from its committed corpus: fuzz.sh SECONDS (for all together).
+# New inputs are kept in build/fuzz/corpus; a crash leaves its input in build/fuzz/artifacts.
+set -uo pipefail
+cd "$(dirname "$0")/../.."
+
+total=${1:-60}
+targets=(build/fuzz/tests/fuzz/fuzz_*)
+[ -x "${targets[0]}" ] || { echo "no fuzz targets"; echo "0 passed, 0 failed, 0 skipped"; exit 0; }
+seconds=$((total / ${#targets[@]}))
+[ "$seconds" -ge 1 ] || seconds=1
+artifacts=build/fuzz/artifacts
+passed=0 failed=0
+for target in "${targets[@]}"; do
+    [[ $target == *.[do] ]] && continue
+    name=${target##*/fuzz_}
+    found=build/fuzz/corpus/$name
+    seeds=tests/fuzz/corpus/$name
+    mkdir -p "$found" "$artifacts"
+    log=build/fuzz/$name.log
+    if "$target" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=4096 -print_final_stats=1 \
+        -artifact_prefix="$artifacts/$name-" "$found" "$seeds" >"$log" 2>&1; then
+        passed=$((passed + 1))
+        echo "  ok    fuzz/$name ($seconds s, $(sed -n 's/^stat::number_of_executed_units: *//p' "$log") inputs)"
+    else
+        failed=$((failed + 1))
+        tail -n 40 "$log" | sed 's/^/    /'
+        echo "  FAIL  fuzz/$name (input in $artifacts)"
+    fi
+done
+echo "$passed passed, $failed failed, 0 skipped"
+[ $failed -eq 0 ]
