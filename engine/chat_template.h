@@ -54,15 +54,15 @@ struct chat_rendered {
 
 /* UNSUPPORTED: a template that we do not know, or one whose control tokens the vocabulary lacks;
  * err says which. A deinit is not needed. */
-__attribute__((warn_unused_result)) enum text_status chat_template_init(
-    struct chat_template *chat, const struct tokenizer *tokenizer, const char *jinja,
-    size_t jinja_bytes, char *err, size_t err_bytes);
+__attribute__((warn_unused_result)) enum text_status
+chat_template_init(struct chat_template *chat, const struct tokenizer *tokenizer, const char *jinja,
+                   size_t jinja_bytes, char *err, size_t err_bytes);
 
 /* Appends the tokens of a conversation to out; rendered may be NULL. BAD: no message, or a role
  * that is none of the three (err names it and its index). TOO_LONG, NO_MEMORY as in encode. */
-__attribute__((warn_unused_result)) enum text_status chat_template_render(
-    const struct chat_template *chat, const struct chat_message *messages, size_t message_count,
-    bool add_generation_prompt, struct token_buffer *out, struct chat_rendered *rendered, char *err,
-    size_t err_bytes);
+__attribute__((warn_unused_result)) enum text_status
+chat_template_render(const struct chat_template *chat, const struct chat_message *messages,
+                     size_t message_count, bool add_generation_prompt, struct token_buffer *out,
+                     struct chat_rendered *rendered, char *err, size_t err_bytes);
 
 #endif

@@ -49,9 +49,9 @@ size_t decode_text_capacity_bytes(const struct tokenizer *tokenizer, size_t toke
 
 /* Starts an empty text. The spans of stops and their bytes are borrowed until the last push or
  * finish. BAD: too many stop strings, an empty one, one too long, one that is not UTF-8. */
-__attribute__((warn_unused_result)) enum text_status decode_text_init(
-    struct decode_text *decode, const struct tokenizer *tokenizer, char *text,
-    size_t capacity_bytes, const struct text_span *stops, size_t stop_count);
+__attribute__((warn_unused_result)) enum text_status
+decode_text_init(struct decode_text *decode, const struct tokenizer *tokenizer, char *text,
+                 size_t capacity_bytes, const struct text_span *stops, size_t stop_count);
 
 /* Adds a token; the id must be in the vocabulary, the text neither stopped nor finished.
  * TOO_LONG: the buffer cannot take the whole token, and the text is as it was. */

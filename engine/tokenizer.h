@@ -4,8 +4,8 @@
 /* A tokenizer: the vocabulary of one model, turning text into token ids and ids into bytes.
  *
  * Threads: immutable after open, so any number of threads may use one at the same time.
- * Memory: open copies what it keeps; encode allocates scratch in proportion to the longest stretch
- * of text between two word boundaries (at most 40 bytes a byte) and frees it before it returns.
+ * Memory: open copies what it keeps; encode allocates 28 bytes for each byte of the longest word,
+ * once it is known that the text may fit the caller's buffer, and frees them before it returns.
  * Refuses to know: where a vocabulary comes from (the caller fills a tokenizer_spec), and chats.
  *
  * User text never becomes a control token: encode has no way to produce one. A control token gets
@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 enum {
-    TOKENIZER_VOCABULARY_MAX = 1 << 20,  /* tokens; the largest published ones have 2^18 */
+    TOKENIZER_VOCABULARY_MAX = 1 << 20, /* tokens; the largest published ones have 2^18 */
     TOKENIZER_MERGES_MAX = 1 << 21,
     TOKENIZER_TOKEN_BYTES_MAX = 1024,    /* of one token's text; real ones stay below 200 */
     TOKENIZER_TEXT_BYTES_MAX = 16 << 20, /* of one encode; a longer text is TEXT_TOO_LONG */
@@ -88,17 +88,24 @@ struct tokenizer_spec tokenizer_spec_empty(void);
 
 /* On OK *out is the caller's, to be closed. UNSUPPORTED names what is not supported (the model,
  * the pre-tokenizer), BAD the token or merge at fault. */
-__attribute__((warn_unused_result)) enum text_status tokenizer_open(
-    const struct tokenizer_spec *spec, struct tokenizer **out, char *err, size_t err_bytes);
+__attribute__((warn_unused_result)) enum text_status
+tokenizer_open(const struct tokenizer_spec *spec, struct tokenizer **out, char *err,
+               size_t err_bytes);
 
 /* Accepts NULL. */
 void tokenizer_close(struct tokenizer *tokenizer);
 
 /* Appends the ids of a text. Never adds a BOS, never produces a control token. Any bytes are
- * accepted and come back unchanged from the tokens' bytes, also bytes that are no UTF-8.
- * Time is n·log n in the bytes. OK, TOO_LONG or NO_MEMORY. */
-__attribute__((warn_unused_result)) enum text_status tokenizer_encode(
-    const struct tokenizer *tokenizer, const char *text, size_t bytes, struct token_buffer *out);
+ * accepted, also such that are no UTF-8, and come back unchanged from the tokens' bytes, except
+ * those that the vocabulary has no token for: they are left out, as in the reference (SmolLM2 lacks
+ * six control characters and the bytes that UTF-8 does not use). Time is n·log n in the bytes.
+ * OK, TOO_LONG or NO_MEMORY. */
+__attribute__((warn_unused_result)) enum text_status
+tokenizer_encode(const struct tokenizer *tokenizer, const char *text, size_t bytes,
+                 struct token_buffer *out);
+
+/* The bytes of a text that the vocabulary has a token for, and that so come back. */
+size_t tokenizer_encodable_bytes(const struct tokenizer *tokenizer, const char *text, size_t bytes);
 
 size_t tokenizer_vocabulary_count(const struct tokenizer *tokenizer);
 
@@ -106,7 +113,7 @@ size_t tokenizer_vocabulary_count(const struct tokenizer *tokenizer);
  * none. Lives as long as the tokenizer. The id must be below the vocabulary count. */
 struct text_span tokenizer_token_bytes(const struct tokenizer *tokenizer, uint32_t id);
 
-/* The longest of all tokens' bytes. */
+/* The most bytes that one token stands for. */
 size_t tokenizer_token_bytes_max(const struct tokenizer *tokenizer);
 
 /* Control, unknown and unused tokens: those that stand for no text. */

@@ -14,8 +14,7 @@ struct lead {
     uint8_t second_max;
 };
 
-static struct lead lead_of(uint8_t byte)
-{
+static struct lead lead_of(uint8_t byte) {
     if (byte < 0x80) {
         return (struct lead){1, 0, 0};
     }
@@ -31,8 +30,7 @@ static struct lead lead_of(uint8_t byte)
     return (struct lead){4, byte == 0xF0 ? 0x90 : 0x80, byte == 0xF4 ? 0x8F : 0xBF};
 }
 
-struct utf8_step utf8_next(const char *text, size_t bytes)
-{
+struct utf8_step utf8_next(const char *text, size_t bytes) {
     assert(bytes > 0);
     const uint8_t first = (uint8_t)text[0];
     const struct lead lead = lead_of(first);
@@ -59,8 +57,7 @@ struct utf8_step utf8_next(const char *text, size_t bytes)
     return (struct utf8_step){UTF8_WHOLE, code_point, lead.bytes};
 }
 
-bool utf8_is_valid(const char *text, size_t bytes, size_t *bad_at)
-{
+bool utf8_is_valid(const char *text, size_t bytes, size_t *bad_at) {
     size_t at = 0;
     while (at < bytes) {
         if ((uint8_t)text[at] < 0x80) { /* most text, most of the time */
