@@ -1,0 +1,125 @@
+#include "consumer/config_table.h"
+
+#define AT(field) offsetof(struct config, field)
+#define MODELS (CONFIG_WORKER | CONFIG_GENERATE | CONFIG_MODEL | CONFIG_BENCH | CONFIG_COMPARE)
+#define ENGINES (CONFIG_WORKER | CONFIG_GENERATE | CONFIG_BENCH | CONFIG_COMPARE)
+#define BATCHING (CONFIG_WORKER | CONFIG_BENCH)
+#define KAFKA \
+    (CONFIG_WORKER | CONFIG_BROKER | CONFIG_TOPICS | CONFIG_SUBMIT | CONFIG_RESULTS | CONFIG_BENCH)
+#define REDIS (CONFIG_WORKER | CONFIG_SUBMIT | CONFIG_STATUS | CONFIG_WAIT | CONFIG_BENCH)
+#define ALL 0xffffu
+
+#define TEXT(name, fallback, commands, help) \
+    { #name, CONFIG_TEXT, fallback, 0, 0, NULL, commands, AT(name), help }
+#define LIST(name, fallback, commands, help) \
+    { #name, CONFIG_LIST, fallback, 0, 0, NULL, commands, AT(name), help }
+#define CHOICE(name, fallback, choices, commands, help) \
+    { #name, CONFIG_CHOICE, fallback, 0, 0, choices, commands, AT(name), help }
+#define INT(name, fallback, min, max, commands, help) \
+    { #name, CONFIG_INT, fallback, min, max, NULL, commands, AT(name), help }
+#define BOOL(name, fallback, commands, help) \
+    { #name, CONFIG_BOOL, fallback, 0, 0, NULL, commands, AT(name), help }
+#define REDIS_INT(name, fallback, min, max, commands, help) \
+    { "redis." #name, CONFIG_INT, fallback, min, max, NULL, commands, AT(redis_##name), help }
+
+const struct config_option config_table_options[] = {
+    LIST(brokers, "127.0.0.1:9092", KAFKA, "Kafka bootstrap servers, host:port[,host:port]"),
+    TEXT(redis, "redis://127.0.0.1:6379", REDIS,
+         "Redis: redis://[user:password@]host:port[/db], or the path of a unix socket"),
+    TEXT(jobs_topic, "solfleet.jobs", KAFKA, "topic that jobs come from"),
+    TEXT(results_topic, "solfleet.results", KAFKA, "topic that results go to"),
+    TEXT(dead_letter_topic, "solfleet.dead-letter", KAFKA, "topic for records that are no jobs"),
+    LIST(reply_topics, "", CONFIG_WORKER, "topics that a job may name as its reply_topic"),
+    TEXT(group, "solfleet", BATCHING, "consumer group of the workers"),
+    TEXT(key_prefix, "solfleet:", REDIS, "prefix of every key and channel in Redis"),
+    BOOL(unsafe, "false", KAFKA, "let kafka.* override the settings that delivery rests on"),
+
+    TEXT(model, "", MODELS, "model file (GGUF)"),
+    CHOICE(policy, "int8", "f32|f16|int8|balanced|latency", MODELS,
+           "which layers are computed in which precision"),
+    TEXT(device, "auto", ENGINES, "cpu, cuda:N or auto"),
+    CHOICE(cpu_tier, "auto", "auto|reference|avx2|avx512", ENGINES,
+           "kernels on the CPU; auto: the best that it can run"),
+    INT(threads, "0", 0, 1024, ENGINES, "threads that compute on the CPU; 0: one a core"),
+    INT(kv_cache_bytes, "0", 0, 1e15, ENGINES,
+        "memory for keys and values; 0: enough for max_running sequences, within reason"),
+    CHOICE(engine, "real", "real|null", BATCHING,
+           "null answers a fixed text without a model: for measuring the pipeline"),
+    INT(null_completion_tokens, "16", 1, 2048, BATCHING, "tokens in an answer of the null engine"),
+    INT(null_answer_bytes, "1024", 0, 16777216, BATCHING, "bytes in an answer of the null engine"),
+    INT(null_delay_us, "0", 0, 3600000000.0, BATCHING, "time that the null engine takes for a job"),
+
+    CHOICE(profile, "none", "none|low-concurrency|throughput|latency", BATCHING,
+           "set of defaults: low-concurrency (few jobs at a time), throughput, latency"),
+    INT(max_batch_size, "32", 1, 1024, BATCHING, "most sequences in one step"),
+    INT(max_running, "0", 0, 1024, BATCHING,
+        "most sequences that hold memory; 0: as max_batch_size"),
+    INT(max_queue_size, "1024", 1, 1048576, BATCHING, "most jobs waiting in the engine"),
+    INT(max_batch_tokens, "4096", 16, 1048576, BATCHING, "most prompt tokens in one step"),
+    INT(prefill_chunk_tokens, "256", 16, 65536, BATCHING,
+        "prompt tokens computed in a step beside running answers"),
+    INT(max_model_len, "0", 0, 1048576, ENGINES,
+        "most tokens of prompt and answer; 0: 4096 or what the model allows, if less"),
+    INT(max_queue_delay_ms, "50", 0, 60000, BATCHING, "longest wait for company on an idle device"),
+    BOOL(bucket_strict, "false", BATCHING, "do not fill a batch from buckets of other lengths"),
+    INT(progress_interval_ms, "250", 50, 60000, CONFIG_WORKER,
+        "least time between two progress reports of a job"),
+
+    TEXT(worker_name, "", CONFIG_WORKER, "name in statuses and results; empty: HOST-PID"),
+    INT(default_timeout_ms, "0", 0, 604800000, CONFIG_WORKER,
+        "timeout of jobs that give none; 0: none"),
+    INT(max_job_bytes, "1048576", 1024, 16777216, CONFIG_WORKER, "largest job that is read"),
+    INT(max_message_bytes, "1000000", 1024, 16777216, BATCHING,
+        "largest record that results and dead-letter topics take"),
+    INT(high_water, "0", 0, 1048576, CONFIG_WORKER,
+        "jobs in the worker at which consuming pauses; 0: max_queue_size + max_batch_size"),
+    INT(low_water, "0", 0, 1048576, CONFIG_WORKER,
+        "jobs in the worker at which consuming goes on; 0: three quarters of high_water"),
+    INT(commit_interval_ms, "200", 1, 60000, CONFIG_WORKER, "longest time between two commits"),
+    INT(commit_records, "1000", 1, 1000000, CONFIG_WORKER,
+        "settled records that make a commit due before its time"),
+    INT(drain_timeout_ms, "30000", 0, 3600000, CONFIG_WORKER,
+        "time after SIGTERM in which running jobs may finish"),
+    INT(status_ttl_s, "691200", 1, 31536000, REDIS,
+        "life of a status after its last change; longer than the results topic keeps records"),
+    INT(result_max_bytes_in_status, "65536", 0, 16777216, CONFIG_WORKER,
+        "largest result that is also kept in the status"),
+    REDIS_INT(claim_timeout_ms, "50", 1, 60000, CONFIG_WORKER,
+              "time after which a job that Redis has not claimed counts as new"),
+    REDIS_INT(backlog_max, "16384", 16, 1048576, CONFIG_WORKER,
+              "terminal statuses kept while Redis is away; the oldest are dropped beyond"),
+    CHOICE(log_level, "info", "debug|info|warning|error", ALL, "least level that is logged"),
+
+    {"config", CONFIG_TEXT, NULL, 0, 0, NULL, ALL, AT(file), "JSON file of options"},
+    BOOL(json, "false", ALL, "machine-readable output, one JSON document a line"),
+};
+const size_t config_table_option_count =
+    sizeof config_table_options / sizeof config_table_options[0];
+
+const struct config_table_preset config_table_presets[] = {
+    {"low-concurrency", "policy", "int8"},
+    {"low-concurrency", "max_batch_size", "8"},
+    {"low-concurrency", "max_queue_delay_ms", "100"},
+    {"throughput", "policy", "balanced"},
+    {"throughput", "max_batch_size", "32"},
+    {"throughput", "max_queue_delay_ms", "50"},
+    {"latency", "policy", "latency"},
+    {"latency", "max_batch_size", "8"},
+    {"latency", "max_queue_delay_ms", "5"},
+    {"latency", "prefill_chunk_tokens", "64"},
+    {"latency", "bucket_strict", "true"},
+};
+const size_t config_table_preset_count =
+    sizeof config_table_presets / sizeof config_table_presets[0];
+
+const char *config_table_command_name(unsigned bit) {
+    static const char *const names[] = {"worker", "broker", "topics",  "submit",
+                                        "status", "wait",   "results", "generate",
+                                        "model",  "bench",  "compare", "config"};
+    for (unsigned i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (bit == 1u << i) {
+            return names[i];
+        }
+    }
+    return NULL;
+}
