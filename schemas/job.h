@@ -13,11 +13,12 @@
 #include "schemas/error.h"
 
 #define JOB_VERSION 1
-#define JOB_ID_BYTES_MAX 128            /* without the NUL */
-#define JOB_VALUE_BYTES_MAX (1u << 20)  /* default limit on a record's value */
-#define JOB_METADATA_BYTES_MAX 4096     /* serialised */
+#define JOB_ID_BYTES_MAX 128           /* without the NUL */
+#define JOB_VALUE_BYTES_MAX (1u << 20) /* default limit on a record's value */
+#define JOB_DEPTH_MAX 32               /* levels of arrays and objects in a record's value */
+#define JOB_METADATA_BYTES_MAX 4096    /* serialised */
 #define JOB_TENANT_BYTES_MAX 128
-#define JOB_TOPIC_BYTES_MAX 249         /* Kafka's own limit */
+#define JOB_TOPIC_BYTES_MAX 249 /* Kafka's own limit */
 #define JOB_MESSAGES_MAX 256
 #define JOB_EXAMPLES_MAX 64
 #define JOB_STOPS_MAX 16
@@ -69,8 +70,8 @@ struct job_problem {
     char *title;     /* owned, NULL when absent */
     struct job_example *examples;
     uint32_t example_count;
-    char *constraints;       /* owned, NULL when absent */
-    char code_language[32];  /* lower case, default "python" */
+    char *constraints;      /* owned, NULL when absent */
+    char code_language[32]; /* lower case, default "python" */
     enum job_answer_language answer_language;
 };
 
@@ -85,12 +86,13 @@ struct job {
     struct job_message *messages; /* kind JOB_MESSAGES, else NULL: owned */
     uint32_t message_count;
     struct job_params params;
-    uint32_t priority;   /* 0 (most urgent)..JOB_PRIORITY_MAX */
-    int64_t timeout_ms;  /* from the record's timestamp; 0 = none */
-    char *tenant;        /* owned, NULL when absent */
-    char *reply_topic;   /* owned, NULL when absent; the worker checks its allow-list */
+    uint32_t priority;  /* 0 (most urgent)..JOB_PRIORITY_MAX */
+    int64_t timeout_ms; /* from the record's timestamp; 0 = none */
+    char *tenant;       /* owned, NULL when absent */
+    char *reply_topic;  /* owned, NULL when absent; the worker checks its allow-list */
     enum job_progress progress;
-    char *metadata; /* owned JSON object text as re-serialised, NULL when absent */
+    char *metadata; /* owned JSON object text, rewritten compactly with numbers digit for digit as
+                       they were given; NULL when absent */
 };
 
 /* What the worker's configuration may narrow. */
@@ -108,8 +110,8 @@ enum error_code job_decode(const void *bytes, size_t size, const struct job_limi
                            struct job *out, struct job_error *error)
     __attribute__((warn_unused_result));
 
-/* The request_id of a value that job_decode refuses, where one can be read: valid JSON whose
- * top-level request_id is itself valid. Writes it with its NUL; false (and "") otherwise. */
+/* The request_id of a value that job_decode refuses, where one can be read: valid JSON with exactly
+ * one top-level request_id, itself valid. Writes it with its NUL; false (and "") otherwise. */
 bool job_read_request_id(const void *bytes, size_t size, size_t value_bytes_max,
                          char request_id[JOB_ID_BYTES_MAX + 1]);
 
@@ -120,7 +122,8 @@ bool job_request_id_is_valid(const char *request_id, size_t size);
  * caller (free()), NULL when memory ran out. Fields at their defaults are left out. */
 char *job_encode(const struct job *job);
 
-/* First 8 bytes, little-endian, of sha256(request_id): the seed of a job that gives none. */
+/* The seed of a job that gives none: the low 53 bits of the first 8 bytes, little-endian, of
+ * sha256(request_id), so that the seed in a result is one that a job may give. */
 uint64_t job_default_seed(const char *request_id);
 
 const char *job_role_name(enum job_role role);
