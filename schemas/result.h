@@ -10,22 +10,16 @@
 #include <stdint.h>
 
 #include "schemas/error.h"
+#include "schemas/finish_reason.h"
 #include "schemas/job.h"
 #include "schemas/sha256.h"
 
 #define RESULT_VERSION 1
 #define RESULT_NAME_BYTES_MAX 128
+#define RESULT_VALUE_BYTES_MAX (16u << 20) /* what result_decode accepts */
+#define RESULT_DEPTH_MAX 48                /* metadata of a job and room for later fields */
 
 enum result_status { RESULT_DONE, RESULT_FAILED, RESULT_EXPIRED, RESULT_CANCELLED };
-
-enum finish_reason {
-    FINISH_STOP, /* an end token, a stop string or a stop token */
-    FINISH_LENGTH,
-    FINISH_REPETITION,
-    FINISH_DEADLINE,
-    FINISH_CANCELLED,
-    FINISH_ERROR
-};
 
 /* The parsed answer (NULL = absent section); filled from issue C on, absent until then. */
 struct result_solution {
@@ -59,7 +53,7 @@ struct result {
     char request_id[JOB_ID_BYTES_MAX + 1];
     enum result_status status;
     struct result_solution solution;
-    char *text; /* owned valid UTF-8; NULL = null on the wire */
+    char *text;                           /* owned valid UTF-8; NULL = null on the wire */
     char answer_sha256[SHA256_HEX_BYTES]; /* "" = null */
     enum finish_reason finish_reason;
     bool truncated;
@@ -75,7 +69,6 @@ struct result {
 };
 
 const char *result_status_name(enum result_status status);
-const char *finish_reason_name(enum finish_reason reason);
 
 /* JSON text owned by the caller (free()), its length in *size; NULL when memory ran out. */
 char *result_encode(const struct result *result, size_t *size) __attribute__((warn_unused_result));
