@@ -233,7 +233,7 @@ endif
 # ---- lint and format --------------------------------------------------------------------------
 STEPS ?=
 .PHONY: lint format
-lint: $(call objects,$(SRC_layers) $(SRC_main)) compile_commands.json  ## format, includes, symbols, headers, text, tidy
+lint: $(call objects,$(SRC_layers) $(SRC_main)) compile_commands.json  ## format, includes, symbols, headers, text, packaging, tidy
 	$(Q)PYTHON=$(PYTHON) ops/dev/lint.sh $(STEPS)
 
 format:                                           ## clang-format all C sources in place
@@ -243,6 +243,29 @@ format:                                           ## clang-format all C sources 
 compile_commands.json: | packages                 ## for editors and clang-tidy
 	$(file >$(BUILD)/commands,$(foreach f,$(SRC_all),$(f)|$(CC) $(ALL_CFLAGS) $(call folder_flags,$(f)) -c -o $(call objects,$(f)) $(f)@))
 	$(Q)$(PYTHON) ops/dev/compile_commands.py $(BUILD)/commands $@
+
+# ---- running it -------------------------------------------------------------------------------
+.PHONY: demo bench docs golden
+demo: deps-demo                                   ## broker, Redis, worker and a dozen problems, live
+	$(Q)$(SUBMAKE) all $(MODEL_FILE)
+	$(Q)ops/demo/demo.sh
+
+BENCH_MODEL ?= $(MODEL_FILE)
+bench: deps                                       ## speed of the engine and of the pipeline on this machine
+	$(Q)$(SUBMAKE) all $(MODEL_FILE)
+	$(Q)$(PROGRAM) bench engine --model $(BENCH_MODEL) --batch 1,8,32 --prompt-tokens 128 \
+	  --completion-tokens 128 --json
+	$(Q)$(PROGRAM) bench pipeline --engine null --jobs 20000 --json
+	$(Q)$(PROGRAM) bench pipeline --engine real --model $(BENCH_MODEL) --jobs 64 --json
+
+docs: all                                         ## regenerate ops/CONFIGURATION.md from the option table
+	$(Q)$(PROGRAM) config --markdown >$(BUILD)/CONFIGURATION.md
+	$(Q)cp $(BUILD)/CONFIGURATION.md ops/CONFIGURATION.md
+
+golden:                                           ## make the goldens anew (large packages); review the diff
+	$(Q)ops/dev/deps.sh golden
+	$(Q)$(SUBMAKE) $(MODEL_FILE)
+	$(Q)for script in tests/golden/make_*.py; do .deps/venv/bin/python $$script || exit 1; done
 
 # ---- the rest ---------------------------------------------------------------------------------
 .PHONY: install clean help

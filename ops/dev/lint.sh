@@ -4,7 +4,7 @@
 set -uo pipefail
 cd "$(dirname "$0")/../.."
 
-ALL_STEPS="format includes symbols headers text tidy"
+ALL_STEPS="format includes symbols headers text packaging tidy"
 PYTHON=${PYTHON:-python3}
 
 c_files() {
@@ -23,6 +23,7 @@ lint_includes() { "$PYTHON" ops/dev/lint_includes.py; }
 lint_symbols() { "$PYTHON" ops/dev/lint_symbols.py; }
 lint_headers() { "$PYTHON" ops/dev/lint_headers.py; }
 lint_text() { "$PYTHON" ops/dev/lint_text.py; }
+lint_packaging() { .deps/venv/bin/python ops/dev/lint_packaging.py; }
 lint_tidy() { "$PYTHON" ops/dev/lint_tidy.py; }
 
 passed=0 failed=0
