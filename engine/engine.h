@@ -56,7 +56,7 @@ struct engine_options {
     uint32_t max_model_len;        /* min(4096, the model's) */
     int64_t max_queue_delay_ms;    /* 50; -1 = no delay */
     bool bucket_strict;
-    size_t kv_cache_bytes; /* 0: room for max_running sequences of max_model_len, bounded */
+    size_t kv_cache_bytes;        /* 0: room for max_running sequences of max_model_len, bounded */
     int64_t progress_interval_ms; /* 250: at most one progress event a job in this time */
     struct clock *clock;          /* borrowed; NULL = the real one */
     struct log *log;              /* borrowed; NULL = silent */
@@ -100,17 +100,17 @@ const char *engine_cut_name(enum engine_cut cut);
 struct engine_stats {
     uint64_t requests_total;
     uint64_t batches_total;
-    uint64_t batch_sizes_total;   /* sum, so the average is batch_sizes_total / batches_total */
-    uint64_t batches_single;      /* batches of one sequence */
-    uint32_t batch_size_max;      /* largest batch seen */
-    uint64_t wait_ns_total;       /* admission to first step */
+    uint64_t batch_sizes_total; /* sum, so the average is batch_sizes_total / batches_total */
+    uint64_t batches_single;    /* batches of one sequence */
+    uint32_t batch_size_max;    /* largest batch seen */
+    uint64_t wait_ns_total;     /* admission to first step */
     uint64_t cuts[ENGINE_CUT_COUNT];
     uint64_t steps_total;
     uint64_t prefill_chunks_split; /* prompts computed in more than one chunk */
     uint64_t prefill_tokens_total;
     uint64_t decode_tokens_total;
-    uint64_t busy_ns_total;  /* inside engine_step with rows to compute */
-    uint32_t queued_count;   /* buffer size: admitted, not started */
+    uint64_t busy_ns_total; /* inside engine_step with rows to compute */
+    uint32_t queued_count;  /* buffer size: admitted, not started */
     uint32_t running_count;
     uint32_t pages_used, pages_total;
     uint64_t failed_total;
@@ -137,13 +137,17 @@ enum engine_status engine_open(const struct engine_options *options, struct engi
                                size_t err_bytes) __attribute__((warn_unused_result));
 
 /* The same contract without a model (engine/engine_null.c): answers each job with a fixed text of
- * `completion_tokens` tokens, `delay_us` after it was admitted. For pipeline benches and faults. */
+ * `completion_tokens` tokens, `delay_us` after it was admitted. For pipeline benches and faults.
+ * Zero means the default. */
 struct engine_null_options {
-    uint32_t max_queue_size;
-    uint32_t completion_tokens;
-    uint32_t answer_bytes;
-    int64_t delay_us;
-    struct clock *clock;
+    uint32_t max_queue_size;    /* 1024 */
+    uint32_t completion_tokens; /* 128 */
+    uint32_t answer_bytes;      /* 512 */
+    int64_t delay_us;           /* 0: within the next step */
+    uint32_t error_every;       /* each n-th job ends with FINISH_ERROR, numeric; 0 = none */
+    uint64_t fail_after;        /* ENGINE_FAILED once so many jobs have ended; 0 = never */
+    struct clock *clock;        /* borrowed; NULL = the real one */
+    struct log *log;            /* borrowed; NULL = silent */
 };
 enum engine_status engine_null_open(const struct engine_null_options *options, struct engine **out,
                                     char *err, size_t err_bytes)
