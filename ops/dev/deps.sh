@@ -95,12 +95,14 @@ make_venv() {
     step "python environment" python3 -m venv "$DEPS/venv"
 }
 
+# install_requirements FILE STAMP [PIP OPTION...]
 install_requirements() {
     local file=$1 stamp=$DEPS/venv/$2
+    shift 2
     make_venv
     [ "$(cat "$stamp" 2>/dev/null)" = "$(sha256_of "$file")" ] && return
     step "python packages ($(basename "$file"))" \
-        "$DEPS/venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps -r "$file"
+        "$DEPS/venv/bin/python" -m pip install --quiet --disable-pip-version-check "$@" -r "$file"
     sha256_of "$file" >"$stamp"
 }
 
@@ -164,7 +166,7 @@ flock 9
 case "${1:-all}" in
 all)
     install_packages $DEMO_PACKAGES $TEST_PACKAGES
-    install_requirements ops/dev/requirements.txt stamp
+    install_requirements ops/dev/requirements.txt stamp --no-deps
     fetch_model
     install_kafka
     ;;
@@ -175,7 +177,7 @@ demo)
 model) unpack_model ;;
 golden)
     install_packages $DEMO_PACKAGES
-    install_requirements ops/dev/requirements.txt stamp
+    install_requirements ops/dev/requirements.txt stamp --no-deps
     install_requirements ops/dev/requirements-golden.txt stamp-golden
     ;;
 *) fail "usage: deps.sh all|demo|model|golden" ;;
