@@ -294,7 +294,8 @@ static bool config_read_variable(struct reader *reader, const char *where, size_
 static bool config_read_environment(struct reader *reader, char **environment) {
     for (char **entry = environment; entry != NULL && *entry != NULL; entry++) {
         const char *equals = strchr(*entry, '=');
-        if (equals == NULL || strncmp(*entry, ENVIRONMENT_PREFIX, sizeof ENVIRONMENT_PREFIX - 1)) {
+        if (equals == NULL ||
+            strncmp(*entry, ENVIRONMENT_PREFIX, sizeof ENVIRONMENT_PREFIX - 1) != 0) {
             continue;
         }
         size_t size = (size_t)(equals - *entry);

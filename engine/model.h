@@ -21,7 +21,7 @@
 
 enum model_status {
     MODEL_OK = 0,
-    MODEL_BAD_FILE,    /* unreadable, malformed, unsupported architecture or form: exit 7 */
+    MODEL_BAD_FILE,     /* unreadable, malformed, unsupported architecture or form: exit 7 */
     MODEL_DOES_NOT_FIT, /* exit 6 */
     MODEL_NO_MEMORY,
     MODEL_BAD_OPTION, /* unknown policy and the like: exit 2 */

@@ -10,6 +10,9 @@ struct quote quote_of(const char *data, size_t bytes) {
         const int is_break = c == '\n' || c == '\r' || c == '\t';
         quote.text[i] = is_break ? ' ' : (c >= ' ' && c <= '~') ? c : '?';
     }
-    strcpy(quote.text + shown, bytes > shown ? "..." : "");
+    memcpy(quote.text + shown, "...", sizeof "...");
+    if (bytes == shown) {
+        quote.text[shown] = '\0';
+    }
     return quote;
 }

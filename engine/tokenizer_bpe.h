@@ -40,7 +40,7 @@ void tokenizer_bpe_deinit(struct tokenizer_bpe *bpe);
  * of equals the leftmost. Bytes without a token are left out, as if they were not there. A scratch
  * starts zeroed. */
 __attribute__((warn_unused_result)) enum text_status
-tokenizer_bpe_encode_word(const struct tokenizer_bpe *bpe, const char *word, size_t bytes,
+tokenizer_bpe_encode_word(const struct tokenizer_bpe *bpe, const char *text, size_t bytes,
                           struct tokenizer_bpe_scratch *scratch, struct token_buffer *out);
 
 void tokenizer_bpe_scratch_deinit(struct tokenizer_bpe_scratch *scratch);

@@ -35,8 +35,9 @@ struct device_info {
     uint32_t threads;                 /* 0 where meaningless */
     size_t memory_bytes;              /* total */
     size_t memory_free_bytes;
-    bool memory_is_host;   /* device pointers may be read by the host after device_sync */
-    bool fixed_row_shapes; /* wants the row count of a step drawn from few buckets (plans, graphs) */
+    bool memory_is_host; /* device pointers may be read by the host after device_sync */
+    bool
+        fixed_row_shapes; /* wants the row count of a step drawn from few buckets (plans, graphs) */
     bool has_graphs;
 };
 

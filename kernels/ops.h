@@ -26,8 +26,8 @@
 extern "C" {
 #endif
 
-#define KERNELS_K_MAX 65536u      /* keeps every INT32 sum of INT8 products from overflowing */
-#define KV_PAGE_TOKENS 16u        /* tokens of a KV page */
+#define KERNELS_K_MAX 65536u        /* keeps every INT32 sum of INT8 products from overflowing */
+#define KV_PAGE_TOKENS 16u          /* tokens of a KV page */
 #define ATTENTION_BLOCK_TOKENS 256u /* canonical attention block */
 
 /* ---------------------------------------------------------------- weights */
@@ -51,11 +51,11 @@ struct weight_form {
 
 /* A weight as it stands in the host's memory before packing; everything borrowed for the call. */
 struct weight_source {
-    const void *values;         /* [N, K] of form.type; INT8 may hold -128 */
-    const float *scale;         /* [N, Q], Q = 1 or ceil(K / group_size); INT8 only */
-    const int32_t *zero_point;  /* [N, Q]; NULL unless form.weight_zero_point */
-    const float *bias;          /* [N]; NULL unless form.bias */
-    float activation_scale;     /* ACTIVATION_STATIC only */
+    const void *values;            /* [N, K] of form.type; INT8 may hold -128 */
+    const float *scale;            /* [N, Q], Q = 1 or ceil(K / group_size); INT8 only */
+    const int32_t *zero_point;     /* [N, Q]; NULL unless form.weight_zero_point */
+    const float *bias;             /* [N]; NULL unless form.bias */
+    float activation_scale;        /* ACTIVATION_STATIC only */
     int32_t activation_zero_point; /* ACTIVATION_STATIC with activation_zero_point only */
 };
 
@@ -236,8 +236,9 @@ struct kv_form {
 struct kv_view {
     struct kv_form form;
     void *base;
-    size_t stride_bytes;       /* >= page_bytes(form), multiple of KERNELS_ALIGNMENT_BYTES */
-    const int32_t *page_table; /* i32 [slots, table_pages]: page of a slot's positions 16p..16p+15 */
+    size_t stride_bytes; /* >= page_bytes(form), multiple of KERNELS_ALIGNMENT_BYTES */
+    const int32_t
+        *page_table; /* i32 [slots, table_pages]: page of a slot's positions 16p..16p+15 */
     uint32_t table_pages;
 };
 
@@ -297,18 +298,18 @@ struct attention_args {
 /* Sampling parameters, an array entry per sampled row; device memory. Several rows may belong to
  * one sequence. The order is penalties -> temperature -> top_k -> top_p -> min_p -> draw. */
 struct sample_params {
-    const float *temperature;    /* < 0.01: greedy */
-    const uint32_t *top_k;       /* 0 = all */
-    const uint32_t *top_p_q16;   /* min(65535, rint(top_p * 65536)); 65536 = off */
-    const uint32_t *min_p_q16;   /* rint(min_p * 65536); 0 = off */
-    const float *repetition;     /* 1 = off */
-    const float *presence;       /* 0 = off */
-    const float *frequency;      /* 0 = off */
-    const uint64_t *seed;        /* Philox4x32-10 key */
-    const uint64_t *position;    /* Philox counter: absolute position of the drawn token */
-    const int32_t *seen_begin;   /* i32 [S + 1], CSR over seen_* */
-    const int32_t *seen_id;      /* ids in prompt or answer, each once per row, ascending */
-    const int32_t *seen_count;   /* times in the answer; 0 = in the prompt only */
+    const float *temperature;  /* < 0.01: greedy */
+    const uint32_t *top_k;     /* 0 = all */
+    const uint32_t *top_p_q16; /* min(65535, rint(top_p * 65536)); 65536 = off */
+    const uint32_t *min_p_q16; /* rint(min_p * 65536); 0 = off */
+    const float *repetition;   /* 1 = off */
+    const float *presence;     /* 0 = off */
+    const float *frequency;    /* 0 = off */
+    const uint64_t *seed;      /* Philox4x32-10 key */
+    const uint64_t *position;  /* Philox counter: absolute position of the drawn token */
+    const int32_t *seen_begin; /* i32 [S + 1], CSR over seen_* */
+    const int32_t *seen_id;    /* ids in prompt or answer, each once per row, ascending */
+    const int32_t *seen_count; /* times in the answer; 0 = in the prompt only */
 };
 
 /* Final normed rows to logits.  in x f32 [S, D], weight F16/F32 [V, D], out logits f32 [S, V]. */
@@ -348,32 +349,32 @@ struct head_sample_args {
 /* ---------------------------------------------------------------- the table */
 
 /* X(op, args) for every op: the table below, its names and kernel_ops_require come from it. */
-#define KERNEL_OPS(X)                           \
-    X(embed, embed_args)                        \
-    X(rms_norm, norm_args)                      \
-    X(layer_norm, norm_args)                    \
-    X(quantize, quantize_args)                  \
-    X(rms_norm_quantize, norm_quantize_args)    \
-    X(silu_mul, glu_args)                       \
-    X(silu_mul_quantize, glu_quantize_args)     \
-    X(gelu, activation_args)                    \
-    X(add, add_args)                            \
-    X(gemm_i8, gemm_i8_args)                    \
-    X(dequantize, dequantize_args)              \
-    X(linear_i8, linear_i8_args)                \
-    X(linear_f32, linear_f32_args)              \
-    X(head_norm, head_norm_args)                \
-    X(rope_kv_write, rope_kv_write_args)        \
-    X(attention, attention_args)                \
-    X(head_logits, head_logits_args)            \
-    X(sample, sample_args)                      \
+#define KERNEL_OPS(X)                        \
+    X(embed, embed_args)                     \
+    X(rms_norm, norm_args)                   \
+    X(layer_norm, norm_args)                 \
+    X(quantize, quantize_args)               \
+    X(rms_norm_quantize, norm_quantize_args) \
+    X(silu_mul, glu_args)                    \
+    X(silu_mul_quantize, glu_quantize_args)  \
+    X(gelu, activation_args)                 \
+    X(add, add_args)                         \
+    X(gemm_i8, gemm_i8_args)                 \
+    X(dequantize, dequantize_args)           \
+    X(linear_i8, linear_i8_args)             \
+    X(linear_f32, linear_f32_args)           \
+    X(head_norm, head_norm_args)             \
+    X(rope_kv_write, rope_kv_write_args)     \
+    X(attention, attention_args)             \
+    X(head_logits, head_logits_args)         \
+    X(sample, sample_args)                   \
     X(head_sample, head_sample_args)
 
 enum kernel_op {
 #define KERNEL_OP_ENUM(op, args) KERNEL_OP_##op,
     KERNEL_OPS(KERNEL_OP_ENUM)
 #undef KERNEL_OP_ENUM
-    KERNEL_OP_COUNT
+        KERNEL_OP_COUNT
 };
 
 /* The largest call that an engine will make: what workspaces are sized for. */
@@ -408,7 +409,7 @@ struct kernel_ops {
                                           char *err, size_t err_bytes) KERNELS_CHECK_RESULT;
     void (*weight_release)(struct device *device, struct weight *weight); /* accepts zero */
 
-#define KERNEL_OP_MEMBER(op, args) \
+#define KERNEL_OP_MEMBER(op, args)                                                  \
     enum kernels_status (*op)(struct device * device, const struct args *arguments) \
         KERNELS_CHECK_RESULT;
     KERNEL_OPS(KERNEL_OP_MEMBER)

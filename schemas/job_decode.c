@@ -105,7 +105,7 @@ static void decode_examples(const struct json_node *object, struct job_problem *
 static void decode_code_language(const struct json_node *object, struct job_problem *problem,
                                  struct job_error *error) {
     char *name = problem->code_language;
-    strcpy(name, "python");
+    memcpy(name, "python", sizeof "python");
     json_get_name(object, "code_language", name, sizeof problem->code_language, error);
     const size_t length = strlen(name);
     for (size_t i = 0; i < length; i++) {
