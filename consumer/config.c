@@ -12,7 +12,6 @@
 
 #define NAME_BYTES_MAX 96
 #define OPTIONS_MAX 128
-#define SUGGEST_DISTANCE_MAX 4
 #define ENVIRONMENT_PREFIX "SOLFLEET_"
 
 /* A string that lives as long as the configuration. */
@@ -72,7 +71,8 @@ static void config_nearest(const struct config_option *options, size_t count, un
     }
     for (size_t i = 0; i < count; i++) {
         unsigned distance = config_value_distance(plain, options[i].name);
-        if ((options[i].commands & commands) != 0 && distance < *best_distance) {
+        bool heeded = options[i].commands == 0 || (options[i].commands & commands) != 0;
+        if (heeded && distance < *best_distance) {
             *best = options[i].name;
             *best_distance = distance;
         }
@@ -83,7 +83,7 @@ static void config_nearest(const struct config_option *options, size_t count, un
 static const char *config_suggest(const struct reader *reader, const char *name,
                                   unsigned commands) {
     const char *best = NULL;
-    unsigned distance = SUGGEST_DISTANCE_MAX + 1;
+    unsigned distance = (unsigned)strlen(name) / 3 + 2; /* farther is no help */
     config_nearest(reader->spec->own, reader->spec->own_count, ~0u, name, &best, &distance);
     config_nearest(config_table_options, config_table_option_count, commands, name, &best,
                    &distance);

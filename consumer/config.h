@@ -54,7 +54,7 @@ struct config_option {
     const char *fallback; /* the default as text; NULL leaves the field as it is */
     double min, max;
     const char *choices; /* "real|null" */
-    unsigned commands;   /* of enum config_command */
+    unsigned commands;   /* of enum config_command; 0 in a command's own options */
     size_t offset;       /* of the field in the struct */
     const char *help;
 };
@@ -105,7 +105,6 @@ struct config {
     const char *file; /* --config */
     bool json;
 
-    /* what is left */
     char **arguments; /* what is no option, in order; owned array of borrowed argv strings */
     size_t argument_count;
     const char *warning; /* a likely mistake in the environment, or NULL */

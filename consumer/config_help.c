@@ -31,7 +31,7 @@ static void config_help_options(const struct config_option *options, size_t coun
                                 unsigned commands, FILE *out) {
     for (size_t i = 0; i < count; i++) {
         const struct config_option *option = &options[i];
-        if ((option->commands & commands) == 0) {
+        if (option->commands != 0 && (option->commands & commands) == 0) {
             continue;
         }
         char flag[96];
@@ -51,11 +51,7 @@ static void config_help_options(const struct config_option *options, size_t coun
 void config_help_print(const struct config_spec *spec, FILE *out) {
     fprintf(out, "usage: solfleet %s [options]%s%s\n\n%s\n\noptions:\n", spec->name,
             spec->usage[0] != '\0' ? " " : "", spec->usage, spec->summary);
-    for (size_t i = 0; i < spec->own_count; i++) {
-        struct config_option option = spec->own[i];
-        option.commands = ~0u; /* its owner heeds it, whatever the field says */
-        config_help_options(&option, 1, ~0u, out);
-    }
+    config_help_options(spec->own, spec->own_count, 0, out);
     config_help_options(config_table_options, config_table_option_count, spec->command, out);
     fprintf(out,
             "  %-*s this text\n\nEach option may also stand in the environment (--log-level: "
