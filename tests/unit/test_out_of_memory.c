@@ -1,0 +1,189 @@
+/* Every allocation of the wire layer fails once, one at a time: the answer is always "out of
+ * memory", never a crash, and nothing leaks (the sanitizer build looks). The linker sends the
+ * layer's allocations here; see the rule for this test in the Makefile. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "schemas/job.h"
+#include "schemas/job_params.h"
+#include "schemas/result.h"
+#include "schemas/status.h"
+#include "tests/support/test.h"
+
+static long allocations_left = -1; /* the one after them fails; -1: none does */
+static long allocations_seen;
+
+static bool allocation_fails(void) {
+    allocations_seen++;
+    return allocations_left >= 0 && allocations_left-- == 0;
+}
+
+void *__real_malloc(size_t size);
+void *__real_calloc(size_t count, size_t size);
+void *__real_realloc(void *block, size_t size);
+char *__real_strdup(const char *text);
+char *__real_strndup(const char *text, size_t size);
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+void *__wrap_realloc(void *block, size_t size);
+char *__wrap_strdup(const char *text);
+char *__wrap_strndup(const char *text, size_t size);
+
+void *__wrap_malloc(size_t size) {
+    return allocation_fails() ? NULL : __real_malloc(size);
+}
+
+void *__wrap_calloc(size_t count, size_t size) {
+    return allocation_fails() ? NULL : __real_calloc(count, size);
+}
+
+void *__wrap_realloc(void *block, size_t size) {
+    return allocation_fails() ? NULL : __real_realloc(block, size);
+}
+
+char *__wrap_strdup(const char *text) {
+    return allocation_fails() ? NULL : __real_strdup(text);
+}
+
+char *__wrap_strndup(const char *text, size_t size) {
+    return allocation_fails() ? NULL : __real_strndup(text, size);
+}
+
+/* Makes an encoded job outgrow the writer's first buffer. */
+#define LONG                                                                               \
+    "one one one one one one one one one one one one one one one one one one one one one " \
+    "two two two two two two two two two two two two two two two two two two two two two " \
+    "six six six six six six six six six six six six six six six six six six six six six "
+
+static const char *const jobs[] = {
+    "{\"request_id\":\"r\",\"problem\":{\"statement\":\"s\",\"title\":\"t\",\"examples\":[{\"input\":"
+    "\"i\",\"output\":\"o\",\"explanation\":\"e\"},{\"input\":\"i\",\"output\":\"o\"}],"
+    "\"constraints\":\"0123456789" LONG
+    "\"},\"params\":{\"stop\":[\"a\",\"b\"]},\"tenant\":\"t\",\"reply_topic\":"
+    "\"x\",\"metadata\":{\"a\":1}}",
+    "{\"request_id\":\"r\",\"prompt\":\"p\",\"metadata\":{\"a\":[0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,"
+    "15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31,32,33,34,35,36,37,38,39,40]}}",
+    "{\"request_id\":\"r\",\"messages\":[{\"role\":\"user\",\"content\":\"c\"},{\"role\":\"user\","
+    "\"content\":\"c\"}],\"a\":1,\"b\":1,\"c\":1,\"d\":1,\"e\":1,\"f\":1,\"g\":1,\"h\":1,\"i\":1,"
+    "\"j\":1,\"k\":1,\"l\":1,\"m\":1,\"n\":1,\"o\":1,\"p\":1,\"q\":1}"};
+
+/* Runs `attempt` with its first, second, third... allocation failing until one run needs fewer. */
+static void fail_each_allocation(bool (*attempt)(const char *text), const char *text,
+                                 long at_least) {
+    for (long failing = 0;; failing++) {
+        allocations_seen = 0;
+        allocations_left = failing;
+        const bool worked = attempt(text);
+        const bool failed_one = allocations_left < 0;
+        allocations_left = -1;
+        assert_int_equal(worked, !failed_one);
+        if (!failed_one) {
+            assert_in_range(allocations_seen, at_least, 1000);
+            return;
+        }
+    }
+}
+
+static bool decode_job(const char *text) {
+    static const struct job zero;
+    const struct job_limits limits = job_limits_default();
+    struct job job;
+    struct job_error error;
+    const enum error_code code = job_decode(text, strlen(text), &limits, &job, &error);
+    if (code != ERROR_NONE) {
+        assert_int_equal(code, ERROR_INTERNAL);
+        assert_memory_equal(&job, &zero, sizeof job);
+    }
+    job_deinit(&job);
+    return code == ERROR_NONE;
+}
+
+static void decoding_a_job_survives_each_failed_allocation(void **state) {
+    static const long at_least[] = {16, 5, 6};
+    for (size_t i = 0; i < 3; i++) {
+        fail_each_allocation(decode_job, jobs[i], at_least[i]);
+    }
+}
+
+static struct job whole_job;
+
+static bool encode_job(const char *text) {
+    char *encoded = job_encode(&whole_job);
+    const bool worked = encoded != NULL;
+    free(encoded);
+    return worked;
+}
+
+static bool copy_params(const char *text) {
+    struct job_params copy;
+    const bool worked = job_params_copy(&whole_job.params, &copy);
+    job_params_deinit(&copy);
+    return worked;
+}
+
+static void encoding_and_copying_a_job_survive_each_failed_allocation(void **state) {
+    const struct job_limits limits = job_limits_default();
+    struct job_error error;
+    assert_int_equal(job_decode(jobs[0], strlen(jobs[0]), &limits, &whole_job, &error), ERROR_NONE);
+    fail_each_allocation(encode_job, NULL, 2);
+    fail_each_allocation(copy_params, NULL, 2);
+    job_deinit(&whole_job);
+}
+
+static bool decode_and_encode_result(const char *text) {
+    struct result result;
+    struct job_error error;
+    const enum error_code code = result_decode(text, strlen(text), &result, &error);
+    char *encoded = NULL;
+    if (code == ERROR_NONE) {
+        size_t size;
+        encoded = result_encode(&result, &size);
+    } else {
+        assert_int_equal(code, ERROR_INTERNAL);
+    }
+    const bool worked = encoded != NULL;
+    free(encoded);
+    result_deinit(&result);
+    return worked;
+}
+
+static void results_survive_each_failed_allocation(void **state) {
+    const char *text =
+        "{\"request_id\":\"r\",\"status\":\"done\",\"finish_reason\":\"stop\",\"text\":\"t\","
+        "\"solution\":{\"analysis\":\"a\",\"time_complexity\":\"1\",\"space_complexity\":\"1\","
+        "\"code\":\"c\",\"pitfalls\":\"p\"},\"params\":{\"stop\":[\"a\"]},\"metadata\":{\"a\":1}}";
+    fail_each_allocation(decode_and_encode_result, text, 11);
+}
+
+static bool fill_and_encode_status(const char *text) {
+    struct status status;
+    status_init(&status, "r");
+    char *encoded = NULL;
+    if (status_set_field(&status, "text", 4, text, strlen(text)) &&
+        status_set_field(&status, "result", 6, "{\"a\":1}", 7)) {
+        encoded = status_encode(&status);
+    }
+    const bool worked = encoded != NULL;
+    free(encoded);
+    status_deinit(&status);
+    return worked;
+}
+
+static void statuses_survive_each_failed_allocation(void **state) {
+    fail_each_allocation(fill_and_encode_status, "some text", 5);
+}
+
+static bool read_id(const char *text) {
+    char id[JOB_ID_BYTES_MAX + 1];
+    return job_read_request_id(text, strlen(text), JOB_VALUE_BYTES_MAX, id);
+}
+
+static void reading_an_id_survives_each_failed_allocation(void **state) {
+    fail_each_allocation(read_id, jobs[2], 3);
+}
+
+TEST_MAIN(cmocka_unit_test(decoding_a_job_survives_each_failed_allocation),
+          cmocka_unit_test(encoding_and_copying_a_job_survive_each_failed_allocation),
+          cmocka_unit_test(results_survive_each_failed_allocation),
+          cmocka_unit_test(statuses_survive_each_failed_allocation),
+          cmocka_unit_test(reading_an_id_survives_each_failed_allocation))
