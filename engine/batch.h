@@ -64,4 +64,15 @@ void batch_deinit(struct batch *batch); /* accepts zeroed */
 /* Empties the batch; the page table keeps its entries. */
 void batch_clear(struct batch *batch);
 
+/* Names the pages of a slot's first positions. The slot's later entries name the scratch page. */
+void batch_set_pages(struct batch *batch, uint32_t slot, const int32_t *pages, uint32_t count);
+/* Appends one segment, the rows of one slot; gives the index of its first row. count >= 1. */
+uint32_t batch_add_segment(struct batch *batch, uint32_t slot, uint32_t first_position,
+                           const int32_t *tokens, uint32_t count);
+/* Appends a sampled row, greedy and without penalties until the caller says otherwise in the
+ * arrays; gives its index in them. */
+uint32_t batch_add_sampled(struct batch *batch, uint32_t row);
+/* Appends to the penalty list of the sampled row that was added last; ids ascend. */
+void batch_add_seen(struct batch *batch, int32_t id, int32_t count);
+
 #endif

@@ -6,6 +6,7 @@
 #ifndef SOLFLEET_ENGINE_FORWARD_H
 #define SOLFLEET_ENGINE_FORWARD_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -17,8 +18,10 @@ struct forward;
 struct forward_options {
     struct batch_limits limits;
     uint32_t page_count;         /* KV pages, page 0 being the scratch page of padded rows */
-    const uint32_t *row_buckets; /* ascending; NULL where the device does not want fixed shapes */
+    const uint32_t *row_buckets; /* ascending, borrowed until forward_close; NULL where the device
+                                    does not want fixed shapes */
     uint32_t row_bucket_count;
+    bool poison_pages; /* fill the KV cache with NaN first: reading what was never written shows */
 };
 
 /* Bytes by purpose, computed before anything is reserved. */
@@ -30,8 +33,9 @@ struct forward_plan {
     size_t total_bytes;
 };
 
-void forward_plan(const struct model *model, const struct forward_options *options,
-                  struct forward_plan *plan);
+void forward_make_plan(const struct model_config *config, const struct kv_form *kv,
+                       const struct device *device, const struct forward_options *options,
+                       struct forward_plan *plan);
 
 enum forward_status {
     FORWARD_OK = 0,
