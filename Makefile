@@ -172,7 +172,7 @@ $(MODEL_FILE):
 	$(Q)ops/dev/deps.sh model
 
 # ---- tests ------------------------------------------------------------------------------------
-SUITES    ?= unit,kernels,component,golden,fuzz,integration
+SUITES    ?= unit,kernels,component,golden,tools,fuzz,integration
 ONLY      ?=
 SLOWNESS  ?= 1
 RUN_TESTS = $(PYTHON) ops/dev/run_tests.py --variant $(VARIANT) --suites $(SUITES) \

@@ -23,8 +23,8 @@ from dataclasses import dataclass, field
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 C_SUITES = ("unit", "kernels", "component", "golden")
-PYTEST_SUITES = ("integration", "golden")
-SUITES = ("unit", "kernels", "component", "golden", "fuzz", "integration")
+PYTEST_SUITES = ("integration", "golden", "tools")
+SUITES = ("unit", "kernels", "component", "golden", "tools", "fuzz", "integration")
 ALLOWED_SKIP_IN_CI = "this CPU lacks"
 BINARY_TIMEOUT_S = 180
 PYTEST_TIMEOUT_S = 900
