@@ -24,6 +24,7 @@ MAKEFLAGS += --no-builtin-rules
 
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
+.SECONDARY:
 .SUFFIXES:
 
 # ---- packages ---------------------------------------------------------------------------------
