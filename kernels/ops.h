@@ -8,6 +8,9 @@
  * be launched again. Rows past the real ones (padding up to a row bucket) carry token 0,
  * position 0 and a slot whose page table names a scratch page.
  *
+ * Counts and widths are at least 1 (no op is called for 0 rows), arrays are aligned to their
+ * elements, packed weights, pages and workspaces to KERNELS_ALIGNMENT_BYTES; else KERNELS_INVALID.
+ *
  * The arithmetic is that of kernels/canonical.h on every back end: for each op below the tolerance
  * against `reference` is exact (memcmp), where a NaN equals any NaN. Arguments may not alias unless
  * said. `bad` is u8 per row and is OR-ed, never cleared here: 1 marks a row that held a NaN or an
@@ -47,6 +50,8 @@ struct weight_form {
     bool weight_zero_point;     /* INT8: weights are asymmetric */
     bool activation_zero_point; /* INT8: activations are asymmetric */
     bool bias;
+    /* Every back end may refuse: weight zero points together with groups; zero points with K > 32768
+     * (INT32 could overflow). */
 };
 
 /* A weight as it stands in the host's memory before packing; everything borrowed for the call. */
@@ -120,7 +125,9 @@ struct norm_args {
  * amax < 2^-100 gives q = 0, scale = 0.  static_scale (f32 [1], device) not NULL: that scale and
  * static_zero_point (i32 [1], NULL = 0) for every row, q = clamp(rint(x/scale) + zp, -128, 127).
  * Asymmetric per token (out.zero_point without static_scale): lo = min(0, row), hi = max(0, row),
- * scale = (hi - lo)/255, zp = rint(-128 - lo/scale), q = clamp(rint(x/scale) + zp, -128, 127). */
+ * scale = (hi - lo)/255, zp = rint(-128 - lo/scale), q = clamp(rint(x/scale) + zp, -128, 127);
+ * hi - lo < 2^-100 gives q = 0, scale = 0, zp = 0; an infinite hi - lo is bad. A static scale gives
+ * every row that is not bad that scale, and with static_zero_point out.zero_point is needed, too. */
 struct quantize_args {
     const float *x; /* unused by the fused forms */
     struct quantized out;
@@ -153,7 +160,8 @@ struct glu_quantize_args {
 };
 
 /* GELU (Hendrycks & Gimpel 2016) over rows, tanh form: no gate.  in x f32 [T, F], out y f32 [T, F];
- * x and y may be the same array. */
+ * x and y may be the same array.  y = x / (1 + exp(-z)), z = x * fmaf(c1, x*x, c0), the constants
+ * in canonical.h. */
 struct activation_args {
     const float *x;
     float *y;
@@ -321,7 +329,8 @@ struct head_logits_args {
     uint32_t rows;
 };
 
-/* Chooses a token per row of logits (contract (i) of canonical.h). A NaN or +inf logit sets bad.
+/* Chooses a token per row of logits (order and integers as in canonical.h). A NaN, a +inf or nothing
+ * but -inf sets bad. Ids of seen_id beyond the vocabulary are passed over.
  *   inout  logits  f32 [S, V]   penalties may be applied in place
  *   out    token   i32 [S]      0 where bad
  *   or     bad     u8  [S] */
@@ -416,7 +425,7 @@ struct kernel_ops {
 #undef KERNEL_OP_MEMBER
 };
 
-const char *kernel_op_name(enum kernel_op op);
+const char *kernel_ops_name(enum kernel_op op);
 /* KERNELS_UNSUPPORTED, naming the op and the tier in err, for the first of `ops` that is NULL. */
 enum kernels_status kernel_ops_require(const struct kernel_ops *table, const enum kernel_op *ops,
                                        size_t count, char *err,

@@ -1,0 +1,83 @@
+/* Argument checks that launchers share. Every launcher checks everything before it starts, for a
+ * kernel cannot report. Private to kernels. */
+#ifndef SOLFLEET_KERNELS_REFERENCE_CHECK_H
+#define SOLFLEET_KERNELS_REFERENCE_CHECK_H
+
+#include "kernels/ops.h"
+
+static inline bool check_array(const void *array, size_t alignment) {
+    return array != NULL && ((uintptr_t)array & (alignment - 1)) == 0;
+}
+
+/* f32 and i32 arrays. */
+static inline bool check_words(const void *array) {
+    return check_array(array, 4);
+}
+
+static inline bool check_words_or_null(const void *array) {
+    return array == NULL || check_words(array);
+}
+
+static inline bool check_dim(uint32_t dim) {
+    return dim >= 1 && dim <= KERNELS_K_MAX;
+}
+
+/* A weight of f32 rows: F16 or F32, packed. */
+static inline bool check_weight_f32(const struct weight *weight) {
+    return weight != NULL && check_array(weight->packed, KERNELS_ALIGNMENT_BYTES) &&
+           weight->form.n >= 1 && check_dim(weight->form.k) && weight->form.type != ELEMENT_I8;
+}
+
+static inline bool check_weight_i8(const struct weight *weight) {
+    return weight != NULL && check_array(weight->packed, KERNELS_ALIGNMENT_BYTES) &&
+           weight->form.n >= 1 && check_dim(weight->form.k) && weight->form.type == ELEMENT_I8;
+}
+
+/* What the epilogue of a weight needs of its rows. */
+static inline bool check_quantized_scales(const struct quantized *x,
+                                          const struct weight_form *form) {
+    return check_words(x->scale) && form->activation_zero_point == (x->zero_point != NULL) &&
+           check_words_or_null(x->zero_point) && (!form->weight_zero_point || check_words(x->sum));
+}
+
+static inline bool check_workspace(const struct kernels_workspace *workspace, size_t bytes) {
+    return bytes == 0 ||
+           (check_array(workspace->data, KERNELS_ALIGNMENT_BYTES) && workspace->bytes >= bytes);
+}
+
+static inline bool check_quantize(const struct quantize_args *args) {
+    return args->out.q != NULL && check_words(args->out.scale) &&
+           check_words_or_null(args->out.zero_point) && check_words_or_null(args->out.sum) &&
+           check_words_or_null(args->static_scale) &&
+           check_words_or_null(args->static_zero_point) &&
+           (args->static_zero_point == NULL || args->out.zero_point != NULL) && args->bad != NULL;
+}
+
+static inline bool check_norm(const struct norm_args *args) {
+    return args->rows >= 1 && check_dim(args->dim) && check_words(args->x) &&
+           check_words_or_null(args->row_index) && check_words(args->weight) &&
+           check_words_or_null(args->bias);
+}
+
+static inline bool check_kv(const struct kv_view *kv, size_t page_bytes) {
+    return page_bytes > 0 && check_array(kv->base, KERNELS_ALIGNMENT_BYTES) &&
+           kv->stride_bytes >= page_bytes && kv->stride_bytes % KERNELS_ALIGNMENT_BYTES == 0 &&
+           check_words(kv->page_table) && kv->table_pages >= 1;
+}
+
+/* Rows name their slots and positions, and every position has an entry in the page table. */
+static inline bool check_step_rows(const struct step_rows *rows, const struct kv_view *kv) {
+    if (rows->rows < 1 || !check_words(rows->position) || !check_words(rows->slot)) {
+        return false;
+    }
+    for (uint32_t t = 0; t < rows->rows; t++) {
+        int32_t position = rows->position[t];
+        if (position < 0 || (uint32_t)position / KV_PAGE_TOKENS >= kv->table_pages ||
+            rows->slot[t] < 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+#endif

@@ -1,0 +1,12 @@
+/* Choosing a token from a row of logits, and the memory that takes. Private to kernels. */
+#ifndef SOLFLEET_KERNELS_REFERENCE_SAMPLE_H
+#define SOLFLEET_KERNELS_REFERENCE_SAMPLE_H
+
+#include "kernels/ops.h"
+
+/* Bytes for `threads` rows at a time of a vocabulary. */
+size_t reference_sample_bytes(uint32_t threads, uint32_t vocabulary);
+
+bool reference_sample_params_valid(const struct sample_params *params);
+
+#endif
