@@ -3,7 +3,7 @@
 
 The source is the Unicode Character Database as the PyPI package unicodedata2 16.0.0 carries it.
 That is the version which the regular expressions of the `tokenizers` library know, so a boundary
-between words falls where the reference puts it (tests/golden/tokenizer/make_goldens.py compares
+between words falls where the reference puts it (tests/golden/make_tokenizer.py compares
 every code point).
 
     pip install unicodedata2==16.0.0
