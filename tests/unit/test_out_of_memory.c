@@ -1,14 +1,18 @@
-/* Every allocation of the wire layer fails once, one at a time: the answer is always "out of
- * memory", never a crash, and nothing leaks (the sanitizer build looks). The linker sends the
- * layer's allocations here; see the rule for this test in the Makefile. */
+/* Every allocation of the wire layer and of the text side of the engine fails once, one at a time:
+ * the answer is always "out of memory", never a crash, and nothing leaks (the sanitizer build
+ * looks). The linker sends the layers' allocations here; see the rule for this test in the
+ * Makefile. */
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/chat_template.h"
+#include "engine/tokenizer.h"
 #include "schemas/job.h"
 #include "schemas/job_params.h"
 #include "schemas/result.h"
 #include "schemas/status.h"
 #include "tests/support/test.h"
+#include "tests/support/tiny_vocabulary.h"
 
 static long allocations_left = -1; /* the one after them fails; -1: none does */
 static long allocations_seen;
@@ -182,8 +186,47 @@ static void reading_an_id_survives_each_failed_allocation(void **state) {
     fail_each_allocation(read_id, jobs[2], 3);
 }
 
+static struct tiny_vocabulary tiny;
+
+static enum text_status open_and_render(struct tokenizer **tokenizer, const char *jinja) {
+    struct chat_template chat;
+    const struct chat_message messages[] = {{{"user", 4}, {"two words", 9}, false}};
+    uint32_t ids[64];
+    struct token_buffer out = {ids, 0, 64};
+    char err[64];
+    enum text_status status = tokenizer_open(&tiny.spec, tokenizer, err, sizeof err);
+    if (status == TEXT_OK) {
+        status = chat_template_init(&chat, *tokenizer, jinja, strlen(jinja), err, sizeof err);
+    }
+    if (status == TEXT_OK) {
+        status = chat_template_render(&chat, messages, 1, true, &out, NULL, err, sizeof err);
+        assert_int_equal(out.count == 0, status != TEXT_OK);
+    }
+    return status;
+}
+
+static bool make_prompt(const char *jinja) {
+    struct tokenizer *tokenizer = NULL;
+    const enum text_status status = open_and_render(&tokenizer, jinja);
+    assert_true(status == TEXT_OK || status == TEXT_NO_MEMORY);
+    tokenizer_close(tokenizer);
+    return status == TEXT_OK;
+}
+
+static void making_a_prompt_survives_each_failed_allocation(void **state) {
+    tiny_vocabulary_init(&tiny);
+    tiny_vocabulary_merge(&tiny, "t", "w");
+    fail_each_allocation(make_prompt,
+                         "{% for message in messages %}{{'<|im_start|>' + message['role'] + '\n' + "
+                         "message['content'] + '<|im_end|>' + '\n'}}{% endfor %}"
+                         "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}",
+                         8);
+    tiny_vocabulary_deinit(&tiny);
+}
+
 TEST_MAIN(cmocka_unit_test(decoding_a_job_survives_each_failed_allocation),
           cmocka_unit_test(encoding_and_copying_a_job_survive_each_failed_allocation),
           cmocka_unit_test(results_survive_each_failed_allocation),
           cmocka_unit_test(statuses_survive_each_failed_allocation),
-          cmocka_unit_test(reading_an_id_survives_each_failed_allocation))
+          cmocka_unit_test(reading_an_id_survives_each_failed_allocation),
+          cmocka_unit_test(making_a_prompt_survives_each_failed_allocation))
