@@ -239,14 +239,14 @@ endif
 # ---- lint and format --------------------------------------------------------------------------
 STEPS ?=
 .PHONY: lint format
-lint: $(call objects,$(SRC_layers) $(SRC_main)) compile_commands.json  ## format, includes, symbols, headers, text, packaging, tidy
+lint: $(call objects,$(SRC_layers) $(SRC_main)) compile_commands.json  ## format, includes, symbols, headers, text, scripts, packaging, tidy
 	$(Q)PYTHON=$(PYTHON) ops/dev/lint.sh $(STEPS)
 
 format:                                           ## clang-format all C sources in place
 	$(Q)clang-format-14 -i $(SRC_all) $(HEADERS)
 
 .PHONY: compile_commands.json
-compile_commands.json: | packages                 ## for editors and clang-tidy
+compile_commands.json: $(BUILD)/sources | packages                 ## for editors and clang-tidy
 	$(file >$(BUILD)/commands,$(foreach f,$(SRC_all),$(f)|$(CC) $(ALL_CFLAGS) $(call folder_flags,$(f)) -c -o $(call objects,$(f)) $(f)@))
 	$(Q)$(PYTHON) ops/dev/compile_commands.py $(BUILD)/commands $@
 

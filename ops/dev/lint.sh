@@ -4,7 +4,7 @@
 set -uo pipefail
 cd "$(dirname "$0")/../.."
 
-ALL_STEPS="format includes symbols headers text packaging tidy"
+ALL_STEPS="format includes symbols headers text scripts packaging tidy"
 PYTHON=${PYTHON:-python3}
 
 c_files() {
@@ -23,6 +23,16 @@ lint_includes() { "$PYTHON" ops/dev/lint_includes.py; }
 lint_symbols() { "$PYTHON" ops/dev/lint_symbols.py; }
 lint_headers() { "$PYTHON" ops/dev/lint_headers.py; }
 lint_text() { "$PYTHON" ops/dev/lint_text.py; }
+lint_scripts() {
+    local path status=0
+    for path in $(git ls-files --cached --others --exclude-standard -- '*.sh' .ci/run); do
+        bash -n "$path" || status=1
+        [ -x "$path" ] || { echo "$path is not executable"; status=1; }
+    done
+    git ls-files -z --cached --others --exclude-standard -- '*.py' |
+        xargs -0 -r "$PYTHON" -c 'import ast, sys; [ast.parse(open(p).read(), p) for p in sys.argv[1:]]' || status=1
+    return $status
+}
 lint_packaging() { .deps/venv/bin/python ops/dev/lint_packaging.py; }
 lint_tidy() { "$PYTHON" ops/dev/lint_tidy.py; }
 
