@@ -20,7 +20,6 @@ MAY_USE = {
 }
 # Header prefix of a library -> the only files that may include it (tests may, too).
 HOMES = {
-    "cjson/": r"schemas/json\.c",
     "librdkafka/": r"consumer/kafka_\w+\.[ch]",
     "hiredis/": r"consumer/status_store\.c",
     "cuda": r"kernels/cuda/.*",
