@@ -42,10 +42,12 @@ WARNINGS := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes \
 # The arithmetic contract (kernels/canonical.h) needs every multiply and add rounded by itself.
 LANGUAGE := -std=c11 -D_GNU_SOURCE -I. -ffp-contract=off -fno-math-errno
 OPTIMIZE_release := -O3 -g
+# Instrumented code confuses gcc's guesses about uninitialised variables; release still makes them.
+INSTRUMENTED     := -O1 -g -fno-omit-frame-pointer -fno-sanitize-recover=all -Wno-maybe-uninitialized
 OPTIMIZE_debug   := -O0 -g3
-OPTIMIZE_asan    := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
-OPTIMIZE_ubsan   := -O1 -g -fno-omit-frame-pointer -fsanitize=undefined -fno-sanitize-recover=all
-OPTIMIZE_tsan    := -O1 -g -fno-omit-frame-pointer -fsanitize=thread
+OPTIMIZE_asan    := $(INSTRUMENTED) -fsanitize=address,undefined
+OPTIMIZE_ubsan   := $(INSTRUMENTED) -fsanitize=undefined
+OPTIMIZE_tsan    := $(INSTRUMENTED) -fsanitize=thread
 # The fuzz variant is built with clang; its own rules are below.
 OPTIMIZE_fuzz    := -O1 -g -fno-omit-frame-pointer -fsanitize=fuzzer-no-link,address,undefined \
                     -fno-sanitize-recover=all
