@@ -266,15 +266,15 @@ static size_t tokens_within(const struct renderer *renderer, size_t from, size_t
     return count;
 }
 
-/* The first own_bytes of the text are ours, the rest a client's. */
+/* The first own_bytes of the text are ours, the rest a client's. No token is missing for a byte of
+ * ours where a client's follow (check_spelling), so bytes of tokens are bytes of the text. */
 static enum text_status put_text(struct renderer *renderer, const char *text, size_t bytes,
                                  size_t own_bytes) {
     const size_t from = renderer->out->count;
-    const struct tokenizer *tokenizer = renderer->chat->tokenizer;
-    const enum text_status status = tokenizer_encode(tokenizer, text, bytes, renderer->out);
+    const enum text_status status =
+        tokenizer_encode(renderer->chat->tokenizer, text, bytes, renderer->out);
     if (status == TEXT_OK && renderer->is_shared) {
-        const size_t own = tokenizer_encodable_bytes(tokenizer, text, own_bytes);
-        renderer->shared_count += tokens_within(renderer, from, own);
+        renderer->shared_count += tokens_within(renderer, from, own_bytes);
         renderer->is_shared = own_bytes == bytes;
     }
     return status;

@@ -107,6 +107,16 @@ static void gives_back_what_only_began_like_a_stop_string(void **state) {
     assert_false(decode.is_stopped);
 }
 
+static void finds_a_stop_string_that_begins_inside_a_failed_one(void **state) {
+    static const struct text_span stops[] = {{"aabaaac", 7}};
+    start(stops, 1);
+    push("aabaaab", 7);
+    assert_stable("aaba"); /* "aab" may be its beginning again */
+    push("aaac", 4);
+    assert_true(decode.is_stopped);
+    assert_stable("aaba");
+}
+
 static void finds_a_stop_string_inside_one_token(void **state) {
     const uint32_t id = tiny_vocabulary_add(&tiny, "abSTOPcd", TOKEN_NORMAL);
     tokenizer_close(tokenizer);
@@ -296,6 +306,7 @@ static void agrees_with_the_obvious_way_and_never_takes_back(void **state) {
 TEST_MAIN(CASE(shows_no_part_of_a_code_point_split_over_tokens), CASE(replaces_each_bad_run_once),
           CASE(stops_before_a_stop_string_over_token_edges),
           CASE(gives_back_what_only_began_like_a_stop_string),
+          CASE(finds_a_stop_string_that_begins_inside_a_failed_one),
           CASE(finds_a_stop_string_inside_one_token),
           CASE(takes_the_stop_that_is_complete_first_and_the_longest_of_equals),
           CASE(stops_on_characters_of_several_bytes),
