@@ -185,7 +185,7 @@ SUBMAKE   = $(MAKE) --no-print-directory $(if $(filter -j%,$(MAKEFLAGS)),,-j$(sh
 
 # Tests whose threads are all ours: ThreadSanitizer cannot run with the packaged librdkafka.
 TSAN_TESTS := $(filter $(SRC_tests:tests/unit/test_%.c=%) $(SRC_tests:tests/kernels/test_%.c=%) \
-                $(SRC_tests:tests/component/test_%.c=%),ring pool engine_null engine)
+                $(SRC_tests:tests/component/test_%.c=%),ring pool device engine_null engine log)
 
 .PHONY: test tests run-tests
 test: deps                                        ## all tests; T=name[:case] runs one

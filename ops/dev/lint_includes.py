@@ -21,7 +21,7 @@ MAY_USE = {
 # Header prefix of a library -> the only files that may include it (tests may, too).
 HOMES = {
     "librdkafka/": r"consumer/kafka_\w+\.[ch]",
-    "hiredis/": r"consumer/status_store\.c",
+    "hiredis/": r"consumer/status_(link|client)\.c",
     "cuda": r"kernels/cuda/.*",
     "cublas": r"kernels/cuda/.*",
     "immintrin.h": r"kernels/(x86/.*|\w+\.[ch])",

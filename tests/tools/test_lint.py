@@ -18,7 +18,7 @@ import lint_text  # noqa: E402
     ("engine/a.c", '"', "kernels/ops.h"),
     ("consumer/a.c", '"', "engine/engine.h"),
     ("consumer/kafka_source.c", "<", "librdkafka/rdkafka.h"),
-    ("consumer/status_store.c", "<", "hiredis/hiredis.h"),
+    ("consumer/status_link.c", "<", "hiredis/hiredis.h"),
     ("kernels/x86/avx2/gemm.c", "<", "immintrin.h"),
     ("tests/component/test_a.c", "<", "hiredis/hiredis.h"),
     ("schemas/a.c", "<", "stdio.h"),
@@ -38,7 +38,7 @@ def test_lets_pass_the_edges_of_the_architecture(path, quote, target):
     ("tests/unit/test_a.c", '"', "tests/support/test.c"),
     ("engine/a.c", "<", "librdkafka/rdkafka.h"),
     ("consumer/worker.c", "<", "librdkafka/rdkafka.h"),
-    ("consumer/worker.c", "<", "hiredis/hiredis.h"),
+    ("consumer/status_store.c", "<", "hiredis/hiredis.h"),
     ("kernels/reference/gemm.c", "<", "immintrin.h"),
     ("kernels/device.h", "<", "cuda_runtime.h"),
 ])
