@@ -1,8 +1,30 @@
 #include "schemas/dead_letter.h"
 
+#include <stdlib.h>
 #include <string.h>
 
+#include "schemas/json_writer.h"
+#include "tests/support/example.h"
 #include "tests/support/test.h"
+
+/* The headers as the JSON object that the contract describes them with. */
+static void assert_equals_example(const struct dead_letter *letter, const char *name) {
+    struct dead_letter_headers headers;
+    struct json_writer writer;
+    dead_letter_write_headers(letter, &headers);
+    json_writer_init(&writer, 0);
+    json_writer_begin_object(&writer);
+    for (uint32_t i = 0; i < headers.count; i++) {
+        json_writer_key(&writer, headers.list[i].name);
+        json_writer_string(&writer, headers.list[i].value);
+    }
+    json_writer_end_object(&writer);
+    char *written = json_writer_finish(&writer, NULL);
+    char *expected = example_read(name);
+    assert_string_equal(written, expected);
+    free(expected);
+    free(written);
+}
 
 static void assert_headers(const struct dead_letter *letter, const char *const (*expected)[2],
                            size_t count) {
@@ -71,6 +93,15 @@ static void has_room_for_all_headers_at_their_longest(void **state) {
     assert_string_equal(headers.list[8].value, "0");
 }
 
-TEST_MAIN(cmocka_unit_test(says_why_and_where_from),
+static void writes_the_published_example(void **state) {
+    struct job_error error;
+    (void)error_set(&error, ERROR_INVALID_FIELD, "params.temperature",
+                    "must be a number from 0 to 2");
+    const struct dead_letter letter = {
+        .error = &error, .topic = "solfleet.jobs", .partition = 4, .offset = 1033, .attempt = 1};
+    assert_equals_example(&letter, "dead_letter_field.json");
+}
+
+TEST_MAIN(cmocka_unit_test(writes_the_published_example), cmocka_unit_test(says_why_and_where_from),
           cmocka_unit_test(tells_size_and_digest_of_a_value_that_is_left_out),
           cmocka_unit_test(has_room_for_all_headers_at_their_longest))

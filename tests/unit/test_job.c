@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "schemas/sha256.h"
+#include "tests/support/example.h"
 #include "tests/support/test.h"
 
 static const char full_job[] =
@@ -603,6 +604,17 @@ static void encodes_what_decodes_to_the_same_job(void **state) {
         "12345678901234567890,\"x\":[1.50,\"é\"]}}");
 }
 
+static void takes_the_published_examples(void **state) {
+    static const char *const names[] = {"job_problem.json", "job_prompt.json", "job_messages.json"};
+    for (int kind = JOB_PROBLEM; kind <= JOB_MESSAGES; kind++) {
+        char *text = example_read(names[kind]);
+        struct job job = decoded(text);
+        assert_int_equal(job.kind, kind);
+        job_deinit(&job);
+        free(text);
+    }
+}
+
 static void a_new_job_holds_the_defaults_and_a_freed_one_nothing(void **state) {
     static const struct job zero;
     struct job job;
@@ -638,4 +650,5 @@ TEST_MAIN(cmocka_unit_test(decodes_every_field), cmocka_unit_test(fills_in_the_d
           cmocka_unit_test(reads_the_id_of_a_job_that_is_refused),
           cmocka_unit_test(derives_a_seed_that_a_job_may_give),
           cmocka_unit_test(encodes_what_decodes_to_the_same_job),
+          cmocka_unit_test(takes_the_published_examples),
           cmocka_unit_test(a_new_job_holds_the_defaults_and_a_freed_one_nothing))

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "schemas/job_params.h"
+#include "tests/support/example.h"
 #include "tests/support/test.h"
 
 static void fill_names(struct result *result) {
@@ -203,6 +204,19 @@ static void digests_the_answer_as_the_contract_says(void **state) {
     assert_string_not_equal(hex, other);
 }
 
+static void writes_the_published_examples_byte_for_byte(void **state) {
+    static const char *const names[] = {"result_done.json", "result_failed.json"};
+    for (size_t i = 0; i < 2; i++) {
+        char *text = example_read(names[i]);
+        struct result result = decoded(text);
+        char *written = encoded(&result);
+        assert_string_equal(written, text);
+        free(written);
+        free(text);
+        result_deinit(&result);
+    }
+}
+
 static void copies_parameters_deeply(void **state) {
     struct result result = done_result();
     struct job_params copy;
@@ -221,4 +235,5 @@ TEST_MAIN(cmocka_unit_test(writes_its_fields_in_a_fixed_order),
           cmocka_unit_test(reads_neighbouring_versions_and_ignores_unknown_fields),
           cmocka_unit_test(refuses_what_is_no_result_naming_the_field),
           cmocka_unit_test(digests_the_answer_as_the_contract_says),
+          cmocka_unit_test(writes_the_published_examples_byte_for_byte),
           cmocka_unit_test(copies_parameters_deeply))

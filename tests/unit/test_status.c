@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/support/example.h"
 #include "tests/support/test.h"
 
 static bool set(struct status *status, const char *name, const char *value) {
@@ -109,6 +110,33 @@ static void a_later_reading_replaces_an_earlier_one(void **state) {
     status_deinit(&status);
 }
 
+static void writes_the_published_example_byte_for_byte(void **state) {
+    char *result = example_read("result_done.json");
+    const char *const fields[][2] = {{"state", "done"},
+                                     {"attempt", "1"},
+                                     {"deaths", "0"},
+                                     {"worker", "host-1:4711"},
+                                     {"queued_at", "1790000000000"},
+                                     {"started_at", "1790000000053"},
+                                     {"finished_at", "1790000005210"},
+                                     {"prompt_tokens", "143"},
+                                     {"completion_tokens", "288"},
+                                     {"result", result},
+                                     {"result_topic", "solfleet.results"},
+                                     {"result_partition", "4"},
+                                     {"result_offset", "1033"}};
+    struct status status;
+    status_init(&status, "web-000001");
+    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
+        assert_true(set(&status, fields[i][0], fields[i][1]));
+    }
+    char *expected = example_read("status_done.json");
+    assert_encodes_as(&status, expected);
+    free(expected);
+    free(result);
+    status_deinit(&status);
+}
+
 static void names_the_key_and_the_channel_of_a_job(void **state) {
     char out[24];
     assert_true(status_key(out, sizeof out, "solfleet:", "a:b"));
@@ -124,4 +152,5 @@ TEST_MAIN(cmocka_unit_test(a_key_that_is_missing_is_unknown_and_never_failed),
           cmocka_unit_test(shows_what_the_hash_holds),
           cmocka_unit_test(reports_a_field_that_is_malformed),
           cmocka_unit_test(a_later_reading_replaces_an_earlier_one),
+          cmocka_unit_test(writes_the_published_example_byte_for_byte),
           cmocka_unit_test(names_the_key_and_the_channel_of_a_job))
