@@ -1,0 +1,140 @@
+#include "consumer/kafka_producer.h"
+
+#include <librdkafka/rdkafka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "consumer/config.h"
+#include "consumer/kafka_settings.h"
+
+struct kafka_producer {
+    rd_kafka_t *handle;
+    rd_kafka_queue_t *queue;
+    rd_kafka_event_t *reports;                 /* being handed out one by one; NULL = none */
+    char last_error[KAFKA_CLIENT_ERROR_BYTES]; /* what librdkafka said last about its connections */
+};
+
+static rd_kafka_conf_t *kafka_producer_conf(const struct config *config, int64_t timeout_ms,
+                                            char *err, size_t err_bytes) {
+    char timeout[24];
+    snprintf(timeout, sizeof timeout, "%lld", (long long)timeout_ms);
+    /* An acknowledged record is on every in-sync replica, once. Java's partitioner, so that a key
+     * lands on the same partition whoever produces it. */
+    const struct config_pass fixed[] = {
+        {"acks", "all"},
+        {"enable.idempotence", "true"},
+    };
+    rd_kafka_conf_t *conf =
+        kafka_settings_make(config, fixed, sizeof fixed / sizeof fixed[0], err, err_bytes);
+    if (!conf) {
+        return NULL;
+    }
+    const char *more[][2] = {
+        {"message.timeout.ms", timeout}, {"linger.ms", "5"}, {"partitioner", "murmur2_random"}};
+    for (size_t i = 0; i < sizeof more / sizeof more[0]; i++) {
+        if (rd_kafka_conf_set(conf, more[i][0], more[i][1], err, err_bytes) != RD_KAFKA_CONF_OK) {
+            rd_kafka_conf_destroy(conf);
+            return NULL;
+        }
+    }
+    rd_kafka_conf_set_log_cb(conf, NULL); /* errors come as events, and are said once */
+    rd_kafka_conf_set_events(conf, RD_KAFKA_EVENT_DR | RD_KAFKA_EVENT_ERROR);
+    return conf;
+}
+
+enum kafka_client_status kafka_producer_open(const struct config *config, int64_t timeout_ms,
+                                             struct kafka_producer **out, char *err,
+                                             size_t err_bytes) {
+    *out = NULL;
+    struct kafka_producer *producer = calloc(1, sizeof *producer);
+    rd_kafka_conf_t *conf = kafka_producer_conf(config, timeout_ms, err, err_bytes);
+    if (!producer || !conf) {
+        free(producer);
+        return KAFKA_CLIENT_BAD_SETTING;
+    }
+    producer->handle = rd_kafka_new(RD_KAFKA_PRODUCER, conf, err, err_bytes);
+    if (!producer->handle) {
+        rd_kafka_conf_destroy(conf);
+        free(producer);
+        return KAFKA_CLIENT_BAD_SETTING;
+    }
+    producer->queue = rd_kafka_queue_get_main(producer->handle);
+    *out = producer;
+    return KAFKA_CLIENT_OK;
+}
+
+void kafka_producer_close(struct kafka_producer *producer) {
+    if (!producer) {
+        return;
+    }
+    if (producer->reports) {
+        rd_kafka_event_destroy(producer->reports);
+    }
+    rd_kafka_purge(producer->handle, RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_INFLIGHT);
+    rd_kafka_queue_destroy(producer->queue);
+    rd_kafka_destroy(producer->handle);
+    free(producer);
+}
+
+enum kafka_client_status kafka_producer_send(struct kafka_producer *producer, const char *topic,
+                                             const char *key, const char *value, size_t value_bytes,
+                                             size_t tag, char *err, size_t err_bytes) {
+    /* librdkafka takes a value through a plain pointer and, without a copy flag, only reads it. */
+    void *borrowed = (void *)(uintptr_t)value;
+    rd_kafka_resp_err_t error =
+        rd_kafka_producev(producer->handle, RD_KAFKA_V_TOPIC(topic),
+                          RD_KAFKA_V_KEY(key, strlen(key)), RD_KAFKA_V_VALUE(borrowed, value_bytes),
+                          RD_KAFKA_V_OPAQUE((void *)(uintptr_t)tag), RD_KAFKA_V_END);
+    if (error == RD_KAFKA_RESP_ERR__QUEUE_FULL) {
+        return KAFKA_CLIENT_NONE;
+    }
+    if (error != RD_KAFKA_RESP_ERR_NO_ERROR) {
+        snprintf(err, err_bytes, "%s", rd_kafka_err2str(error));
+    }
+    return kafka_client_status_of(error);
+}
+
+static void kafka_producer_report(const struct kafka_producer *producer,
+                                  const rd_kafka_message_t *message,
+                                  struct kafka_producer_delivery *out) {
+    *out = (struct kafka_producer_delivery){.tag = (size_t)(uintptr_t)message->_private,
+                                            .status = kafka_client_status_of(message->err),
+                                            .partition = message->partition,
+                                            .offset = message->offset};
+    if (message->err) {
+        bool connection = out->status == KAFKA_CLIENT_UNREACHABLE && producer->last_error[0];
+        snprintf(out->error, sizeof out->error, "%s",
+                 connection ? producer->last_error : rd_kafka_err2str(message->err));
+    }
+}
+
+enum kafka_client_status kafka_producer_take_delivery(struct kafka_producer *producer, int wait_ms,
+                                                      struct kafka_producer_delivery *out) {
+    for (;;) {
+        const rd_kafka_message_t *message =
+            producer->reports ? rd_kafka_event_message_next(producer->reports) : NULL;
+        if (message) {
+            kafka_producer_report(producer, message, out);
+            return KAFKA_CLIENT_OK;
+        }
+        if (producer->reports) {
+            rd_kafka_event_destroy(producer->reports);
+            producer->reports = NULL;
+        }
+        rd_kafka_event_t *event = rd_kafka_queue_poll(producer->queue, wait_ms);
+        if (!event) {
+            return KAFKA_CLIENT_NONE;
+        }
+        if (rd_kafka_event_type(event) == RD_KAFKA_EVENT_DR) {
+            producer->reports = event;
+            continue;
+        }
+        if (rd_kafka_event_type(event) == RD_KAFKA_EVENT_ERROR &&
+            rd_kafka_event_error(event) != RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN) {
+            snprintf(producer->last_error, sizeof producer->last_error, "%s",
+                     rd_kafka_event_error_string(event));
+        }
+        rd_kafka_event_destroy(event);
+    }
+}

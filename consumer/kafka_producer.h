@@ -1,0 +1,44 @@
+/* A producer: sends records to Kafka for a command that runs and ends, and tells how each fared.
+ *
+ * Acknowledged by all replicas, idempotent, in order. One thread; every wait is bounded by the
+ * caller. Owns its handle. Refuses to know what travels in a record, and Redis. */
+#ifndef SOLFLEET_CONSUMER_KAFKA_PRODUCER_H
+#define SOLFLEET_CONSUMER_KAFKA_PRODUCER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "consumer/kafka_client.h"
+
+struct config;
+struct kafka_producer;
+
+/* How one record fared. */
+struct kafka_producer_delivery {
+    size_t tag; /* as given to kafka_producer_send */
+    enum kafka_client_status status;
+    int32_t partition;
+    int64_t offset;
+    char error[KAFKA_CLIENT_ERROR_BYTES]; /* "" when OK */
+};
+
+/* Connects in the background; a record that no broker takes within timeout_ms is UNREACHABLE. */
+enum kafka_client_status kafka_producer_open(const struct config *config, int64_t timeout_ms,
+                                             struct kafka_producer **out, char *err,
+                                             size_t err_bytes) __attribute__((warn_unused_result));
+void kafka_producer_close(struct kafka_producer *producer); /* accepts NULL */
+
+/* Queues a record; `value` is borrowed until its delivery is taken. NONE when the queue is full: take
+ * deliveries first. */
+enum kafka_client_status kafka_producer_send(struct kafka_producer *producer, const char *topic,
+                                             const char *key, const char *value, size_t value_bytes,
+                                             size_t tag, char *err, size_t err_bytes)
+    __attribute__((warn_unused_result));
+
+/* Waits up to wait_ms for the next delivery. OK fills *out, NONE says that none came in time. Each
+ * record gets exactly one. */
+enum kafka_client_status kafka_producer_take_delivery(struct kafka_producer *producer, int wait_ms,
+                                                      struct kafka_producer_delivery *out)
+    __attribute__((warn_unused_result));
+
+#endif

@@ -1,0 +1,287 @@
+#include "consumer/kafka_reader.h"
+
+#include <librdkafka/rdkafka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "consumer/config.h"
+#include "consumer/kafka_settings.h"
+#include "engine/clock.h"
+
+struct kafka_reader {
+    rd_kafka_t *handle;
+    rd_kafka_topic_partition_list_t *ends; /* offset: where each partition ended at opening */
+    int64_t *positions;                    /* next offset to read, in the order of `ends` */
+    size_t open_count;                     /* partitions not yet read to their end */
+    rd_kafka_message_t *message;           /* lent to the caller */
+    int64_t timeout_ms;
+    int64_t down_since_ns; /* 0 while a broker is there */
+    char last_error[KAFKA_CLIENT_ERROR_BYTES];
+};
+
+static void kafka_reader_on_error(rd_kafka_t *handle, int error, const char *reason, void *opaque) {
+    (void)handle;
+    struct kafka_reader *reader = opaque;
+    if (error == RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN) {
+        if (!reader->down_since_ns) {
+            reader->down_since_ns = clock_monotonic_ns(NULL);
+        }
+        return;
+    }
+    snprintf(reader->last_error, sizeof reader->last_error, "%s", reason);
+}
+
+static enum kafka_client_status kafka_reader_start_handle(struct kafka_reader *reader,
+                                                          const struct config *config,
+                                                          const char *when_gone, char *err,
+                                                          size_t err_bytes) {
+    const struct config_pass fixed[] = {
+        {"enable.auto.commit", "false"},
+        {"enable.auto.offset.store", "false"},
+        {"enable.partition.eof", "true"},
+        {"auto.offset.reset", when_gone}, /* offsets that retention has taken meanwhile */
+    };
+    rd_kafka_conf_t *conf =
+        kafka_settings_make(config, fixed, sizeof fixed / sizeof fixed[0], err, err_bytes);
+    if (!conf) {
+        return KAFKA_CLIENT_BAD_SETTING;
+    }
+    /* librdkafka wants a group's name even from a reader that joins none. */
+    rd_kafka_conf_set(conf, "group.id", "solfleet-reader", NULL, 0);
+    rd_kafka_conf_set_opaque(conf, reader);
+    rd_kafka_conf_set_error_cb(conf, kafka_reader_on_error);
+    rd_kafka_conf_set_log_cb(conf, NULL);
+    reader->handle = rd_kafka_new(RD_KAFKA_CONSUMER, conf, err, err_bytes);
+    if (!reader->handle) {
+        rd_kafka_conf_destroy(conf);
+        return KAFKA_CLIENT_BAD_SETTING;
+    }
+    rd_kafka_poll_set_consumer(reader->handle);
+    return KAFKA_CLIENT_OK;
+}
+
+static enum kafka_client_status kafka_reader_say(struct kafka_reader *reader, int error,
+                                                 const char *what, char *err, size_t err_bytes) {
+    enum kafka_client_status status = kafka_client_status_of(error);
+    rd_kafka_poll(reader->handle, 0); /* lets the error callback say what happened */
+    bool connection = status == KAFKA_CLIENT_UNREACHABLE && reader->last_error[0];
+    snprintf(err, err_bytes, "%s: %s", what,
+             connection ? reader->last_error : rd_kafka_err2str(error));
+    return status;
+}
+
+/* Adds every partition of the topic to reader->ends. */
+static enum kafka_client_status kafka_reader_find_partitions(struct kafka_reader *reader,
+                                                             const char *topic, char *err,
+                                                             size_t err_bytes) {
+    rd_kafka_topic_t *named = rd_kafka_topic_new(reader->handle, topic, NULL);
+    const struct rd_kafka_metadata *found = NULL;
+    int error = rd_kafka_metadata(reader->handle, 0, named, &found, (int)reader->timeout_ms);
+    rd_kafka_topic_destroy(named);
+    if (error) {
+        return kafka_reader_say(reader, error, "no broker answers", err, err_bytes);
+    }
+    error = found->topic_cnt == 1 ? found->topics[0].err : RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART;
+    int count = error ? 0 : found->topics[0].partition_cnt;
+    reader->ends = rd_kafka_topic_partition_list_new(count);
+    for (int i = 0; i < count; i++) {
+        rd_kafka_topic_partition_list_add(reader->ends, topic, found->topics[0].partitions[i].id);
+    }
+    rd_kafka_metadata_destroy(found);
+    return error ? kafka_reader_say(reader, error, topic, err, err_bytes) : KAFKA_CLIENT_OK;
+}
+
+/* Asks where the partition begins and ends, and decides where to read from. */
+static enum kafka_client_status kafka_reader_place(struct kafka_reader *reader, int index,
+                                                   enum kafka_reader_start start, int64_t newest,
+                                                   char *err, size_t err_bytes) {
+    rd_kafka_topic_partition_t *end = &reader->ends->elems[index];
+    int64_t low = 0, high = 0;
+    int error = rd_kafka_query_watermark_offsets(reader->handle, end->topic, end->partition, &low,
+                                                 &high, (int)reader->timeout_ms);
+    if (error) {
+        return kafka_reader_say(reader, error, "no broker answers", err, err_bytes);
+    }
+    end->offset = high;
+    switch (start) {
+    case KAFKA_READER_BEGINNING: reader->positions[index] = low; break;
+    case KAFKA_READER_NEWEST:
+        reader->positions[index] = high - low > newest ? high - newest : low;
+        break;
+    case KAFKA_READER_LATEST: reader->positions[index] = high; break;
+    }
+    reader->open_count += reader->positions[index] < high;
+    return KAFKA_CLIENT_OK;
+}
+
+static enum kafka_client_status kafka_reader_assign(struct kafka_reader *reader, char *err,
+                                                    size_t err_bytes) {
+    rd_kafka_topic_partition_list_t *from = rd_kafka_topic_partition_list_copy(reader->ends);
+    for (int i = 0; i < from->cnt; i++) {
+        from->elems[i].offset = reader->positions[i];
+    }
+    rd_kafka_resp_err_t error = rd_kafka_assign(reader->handle, from);
+    rd_kafka_topic_partition_list_destroy(from);
+    return error ? kafka_reader_say(reader, error, "cannot read", err, err_bytes) : KAFKA_CLIENT_OK;
+}
+
+static struct kafka_reader *kafka_reader_new(int64_t timeout_ms) {
+    struct kafka_reader *reader = calloc(1, sizeof *reader);
+    if (reader) {
+        reader->timeout_ms = timeout_ms;
+    }
+    return reader;
+}
+
+static enum kafka_client_status kafka_reader_finish_open(struct kafka_reader *reader,
+                                                         enum kafka_client_status status,
+                                                         struct kafka_reader **out) {
+    if (status != KAFKA_CLIENT_OK) {
+        kafka_reader_close(reader);
+        return status;
+    }
+    *out = reader;
+    return KAFKA_CLIENT_OK;
+}
+
+enum kafka_client_status kafka_reader_open(const struct config *config, const char *topic,
+                                           enum kafka_reader_start start, int64_t newest,
+                                           int64_t timeout_ms, struct kafka_reader **out, char *err,
+                                           size_t err_bytes) {
+    *out = NULL;
+    struct kafka_reader *reader = kafka_reader_new(timeout_ms);
+    if (!reader) {
+        snprintf(err, err_bytes, "out of memory");
+        return KAFKA_CLIENT_REFUSED;
+    }
+    enum kafka_client_status status =
+        kafka_reader_start_handle(reader, config, "earliest", err, err_bytes);
+    if (status == KAFKA_CLIENT_OK) {
+        status = kafka_reader_find_partitions(reader, topic, err, err_bytes);
+    }
+    if (status == KAFKA_CLIENT_OK) {
+        reader->positions = calloc((size_t)reader->ends->cnt + 1, sizeof *reader->positions);
+        status = reader->positions ? KAFKA_CLIENT_OK : KAFKA_CLIENT_REFUSED;
+    }
+    for (int i = 0; status == KAFKA_CLIENT_OK && i < reader->ends->cnt; i++) {
+        status = kafka_reader_place(reader, i, start, newest, err, err_bytes);
+    }
+    if (status == KAFKA_CLIENT_OK) {
+        status = kafka_reader_assign(reader, err, err_bytes);
+    }
+    return kafka_reader_finish_open(reader, status, out);
+}
+
+enum kafka_client_status kafka_reader_open_at(const struct config *config, const char *topic,
+                                              int32_t partition, int64_t offset, int64_t timeout_ms,
+                                              struct kafka_reader **out, char *err,
+                                              size_t err_bytes) {
+    *out = NULL;
+    struct kafka_reader *reader = kafka_reader_new(timeout_ms);
+    if (!reader) {
+        snprintf(err, err_bytes, "out of memory");
+        return KAFKA_CLIENT_REFUSED;
+    }
+    enum kafka_client_status status =
+        kafka_reader_start_handle(reader, config, "error", err, err_bytes);
+    if (status == KAFKA_CLIENT_OK) {
+        reader->positions = calloc(1, sizeof *reader->positions);
+        reader->ends = rd_kafka_topic_partition_list_new(1);
+        rd_kafka_topic_partition_list_add(reader->ends, topic, partition)->offset = offset + 1;
+        reader->open_count = 1;
+        status = reader->positions ? KAFKA_CLIENT_OK : KAFKA_CLIENT_REFUSED;
+    }
+    if (status == KAFKA_CLIENT_OK) {
+        reader->positions[0] = offset;
+        status = kafka_reader_assign(reader, err, err_bytes);
+    }
+    return kafka_reader_finish_open(reader, status, out);
+}
+
+void kafka_reader_close(struct kafka_reader *reader) {
+    if (!reader) {
+        return;
+    }
+    if (reader->message) {
+        rd_kafka_message_destroy(reader->message);
+    }
+    if (reader->ends) {
+        rd_kafka_topic_partition_list_destroy(reader->ends);
+    }
+    if (reader->handle) {
+        rd_kafka_consumer_close(reader->handle);
+        rd_kafka_destroy(reader->handle);
+    }
+    free(reader->positions);
+    free(reader);
+}
+
+/* Notes that partition's records up to `next` have been seen. */
+static void kafka_reader_advance(struct kafka_reader *reader, int32_t partition, int64_t next) {
+    for (int i = 0; i < reader->ends->cnt; i++) {
+        if (reader->ends->elems[i].partition != partition) {
+            continue;
+        }
+        int64_t end = reader->ends->elems[i].offset;
+        reader->open_count -= reader->positions[i] < end && next >= end;
+        reader->positions[i] = next;
+    }
+}
+
+static void kafka_reader_lend(struct kafka_reader *reader, rd_kafka_message_t *message,
+                              struct kafka_reader_record *out) {
+    reader->message = message;
+    rd_kafka_timestamp_type_t type;
+    *out = (struct kafka_reader_record){
+        .key = message->key,
+        .key_bytes = message->key_len,
+        .value = message->payload,
+        .value_bytes = message->len,
+        .timestamp_unix_ms = rd_kafka_message_timestamp(message, &type),
+        .partition = message->partition,
+        .offset = message->offset,
+    };
+}
+
+static bool kafka_reader_is_down(const struct kafka_reader *reader) {
+    return reader->down_since_ns &&
+           clock_monotonic_ns(NULL) - reader->down_since_ns > reader->timeout_ms * CLOCK_NS_PER_MS;
+}
+
+enum kafka_client_status kafka_reader_read(struct kafka_reader *reader, int wait_ms, bool follow,
+                                           struct kafka_reader_record *out, char *err,
+                                           size_t err_bytes) {
+    if (reader->message) {
+        rd_kafka_message_destroy(reader->message);
+        reader->message = NULL;
+    }
+    if (!follow && reader->open_count == 0) {
+        return KAFKA_CLIENT_END;
+    }
+    rd_kafka_message_t *message = rd_kafka_consumer_poll(reader->handle, wait_ms);
+    if (!message && kafka_reader_is_down(reader)) {
+        snprintf(err, err_bytes, "no broker answers: %s", reader->last_error);
+        return KAFKA_CLIENT_UNREACHABLE;
+    }
+    if (!message) {
+        return KAFKA_CLIENT_NONE;
+    }
+    reader->down_since_ns = 0;
+    if (message->err == RD_KAFKA_RESP_ERR_NO_ERROR) {
+        kafka_reader_advance(reader, message->partition, message->offset + 1);
+        kafka_reader_lend(reader, message, out);
+        return KAFKA_CLIENT_OK;
+    }
+    int error = message->err;
+    if (error == RD_KAFKA_RESP_ERR__PARTITION_EOF) {
+        /* The last offsets before the end may be control records, which are never delivered. */
+        kafka_reader_advance(reader, message->partition, message->offset);
+        rd_kafka_message_destroy(message);
+        return KAFKA_CLIENT_NONE;
+    }
+    snprintf(err, err_bytes, "%s", rd_kafka_message_errstr(message));
+    rd_kafka_message_destroy(message);
+    return kafka_client_status_of(error) == KAFKA_CLIENT_UNREACHABLE ? KAFKA_CLIENT_NONE
+                                                                     : KAFKA_CLIENT_REFUSED;
+}

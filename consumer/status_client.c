@@ -1,0 +1,445 @@
+#include "consumer/status_client.h"
+
+#include <assert.h>
+#include <hiredis/hiredis.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "consumer/redis_address.h"
+
+#define STATUS_CLIENT_PIPELINE 128 /* commands sent before their answers are read */
+#define STATUS_CLIENT_PREFIX_BYTES_MAX 128
+#define STATUS_CLIENT_KEY_BYTES_MAX (STATUS_CLIENT_PREFIX_BYTES_MAX + JOB_ID_BYTES_MAX + 16)
+
+struct status_client {
+    struct redis_address address;
+    char place[320]; /* the address as messages name it */
+    char prefix[STATUS_CLIENT_PREFIX_BYTES_MAX];
+    struct timeval timeout;
+    redisContext *commands; /* NULL when broken */
+    redisContext *events;   /* NULL before subscribing and when broken */
+};
+
+/* ---- connections ------------------------------------------------------------------------------ */
+
+static enum status_client_status
+status_client_lost(struct status_client *client, redisContext **link, char *err, size_t err_bytes) {
+    const char *said = *link && (*link)->err ? (*link)->errstr : "no answer";
+    if (*link && (*link)->err == REDIS_ERR_IO && strstr(said, "temporarily unavailable")) {
+        said = "no answer in time";
+    }
+    snprintf(err, err_bytes, "Redis at %s: %s", client->place, said);
+    redisFree(*link);
+    *link = NULL;
+    return STATUS_CLIENT_UNREACHABLE;
+}
+
+static enum status_client_status status_client_refused(const struct status_client *client,
+                                                       const redisReply *reply, char *err,
+                                                       size_t err_bytes) {
+    const char *said = reply->type == REDIS_REPLY_ERROR ? reply->str : "an answer out of place";
+    const char *advice = "";
+    if (strncmp(said, "MOVED", 5) == 0 || strncmp(said, "CROSSSLOT", 9) == 0) {
+        advice = " (Redis Cluster is not supported: use a single server or a replica set)";
+    } else if (strncmp(said, "NOAUTH", 6) == 0 || strncmp(said, "WRONGPASS", 9) == 0) {
+        advice = " (give redis://user:password@host:port)";
+    }
+    snprintf(err, err_bytes, "Redis at %s: %s%s", client->place, said, advice);
+    return STATUS_CLIENT_REFUSED;
+}
+
+static bool status_client_send(redisContext *link, int count, const char **words,
+                               const size_t *word_bytes) {
+    return redisAppendCommandArgv(link, count, words, word_bytes) == REDIS_OK;
+}
+
+/* Reads one answer; the caller frees *reply when OK. */
+static enum status_client_status status_client_receive(struct status_client *client,
+                                                       redisContext **link, redisReply **reply,
+                                                       char *err, size_t err_bytes) {
+    void *answer = NULL;
+    if (redisGetReply(*link, &answer) != REDIS_OK || !answer) {
+        return status_client_lost(client, link, err, err_bytes);
+    }
+    *reply = answer;
+    if ((*reply)->type != REDIS_REPLY_ERROR) {
+        return STATUS_CLIENT_OK;
+    }
+    enum status_client_status status = status_client_refused(client, *reply, err, err_bytes);
+    freeReplyObject(*reply);
+    *reply = NULL;
+    return status;
+}
+
+/* One command whose answer only has to be no error. */
+static enum status_client_status status_client_order(struct status_client *client,
+                                                     redisContext **link, int count,
+                                                     const char **words, char *err,
+                                                     size_t err_bytes) {
+    redisReply *reply = NULL;
+    if (!status_client_send(*link, count, words, NULL)) {
+        return status_client_lost(client, link, err, err_bytes);
+    }
+    enum status_client_status status = status_client_receive(client, link, &reply, err, err_bytes);
+    if (status == STATUS_CLIENT_OK) {
+        freeReplyObject(reply);
+    }
+    return status;
+}
+
+static enum status_client_status status_client_log_in(struct status_client *client,
+                                                      redisContext **link, char *err,
+                                                      size_t err_bytes) {
+    const struct redis_address *address = &client->address;
+    enum status_client_status status = STATUS_CLIENT_OK;
+    if (address->password[0]) {
+        const char *with_user[] = {"AUTH", address->user, address->password};
+        const char *without[] = {"AUTH", address->password};
+        status = address->user[0] ? status_client_order(client, link, 3, with_user, err, err_bytes)
+                                  : status_client_order(client, link, 2, without, err, err_bytes);
+    }
+    if (status == STATUS_CLIENT_OK && address->database) {
+        char number[16];
+        snprintf(number, sizeof number, "%d", address->database);
+        const char *select[] = {"SELECT", number};
+        status = status_client_order(client, link, 2, select, err, err_bytes);
+    }
+    return status;
+}
+
+/* Makes sure that *link is open. */
+static enum status_client_status status_client_connect(struct status_client *client,
+                                                       redisContext **link, char *err,
+                                                       size_t err_bytes) {
+    if (*link) {
+        return STATUS_CLIENT_OK;
+    }
+    const struct redis_address *address = &client->address;
+    *link = address->socket_path[0]
+                ? redisConnectUnixWithTimeout(address->socket_path, client->timeout)
+                : redisConnectWithTimeout(address->host, address->port, client->timeout);
+    if (!*link || (*link)->err || redisSetTimeout(*link, client->timeout) != REDIS_OK) {
+        return status_client_lost(client, link, err, err_bytes);
+    }
+    enum status_client_status status = status_client_log_in(client, link, err, err_bytes);
+    if (status != STATUS_CLIENT_OK && *link) {
+        redisFree(*link);
+        *link = NULL;
+    }
+    return status;
+}
+
+enum status_client_status status_client_open(const char *address, const char *prefix,
+                                             int64_t timeout_ms, struct status_client **out,
+                                             char *err, size_t err_bytes) {
+    *out = NULL;
+    struct status_client *client = calloc(1, sizeof *client);
+    if (!client) {
+        snprintf(err, err_bytes, "out of memory");
+        return STATUS_CLIENT_UNREACHABLE;
+    }
+    enum status_client_status status = STATUS_CLIENT_BAD_SETTING;
+    if (strlen(prefix) >= sizeof client->prefix) {
+        snprintf(err, err_bytes, "the key prefix is longer than %zu bytes",
+                 sizeof client->prefix - 1);
+    } else if (redis_address_parse(address, &client->address, err, err_bytes)) {
+        memcpy(client->prefix, prefix, strlen(prefix) + 1);
+        redis_address_print(&client->address, client->place, sizeof client->place);
+        client->timeout = (struct timeval){timeout_ms / 1000, timeout_ms % 1000 * 1000};
+        status = status_client_connect(client, &client->commands, err, err_bytes);
+    }
+    if (status != STATUS_CLIENT_OK) {
+        status_client_close(client);
+        return status;
+    }
+    *out = client;
+    return STATUS_CLIENT_OK;
+}
+
+void status_client_close(struct status_client *client) {
+    if (client) {
+        redisFree(client->commands);
+        redisFree(client->events);
+        free(client);
+    }
+}
+
+/* ---- writing `queued` ------------------------------------------------------------------------- */
+
+static bool status_client_send_field(struct status_client *client, const char *id,
+                                     const char *field, const char *value) {
+    char key[STATUS_CLIENT_KEY_BYTES_MAX];
+    bool fits = status_key(key, sizeof key, client->prefix, id);
+    assert(fits); /* prefix and id have been checked */
+    const char *words[] = {"HSETNX", key, field, value};
+    return status_client_send(client->commands, 4, words, NULL);
+}
+
+static bool status_client_send_life(struct status_client *client, const char *id, int64_t ttl_s) {
+    char key[STATUS_CLIENT_KEY_BYTES_MAX], seconds[24];
+    bool fits = status_key(key, sizeof key, client->prefix, id);
+    assert(fits);
+    snprintf(seconds, sizeof seconds, "%lld", (long long)ttl_s);
+    const char *words[] = {"EXPIRE", key, seconds};
+    return status_client_send(client->commands, 3, words, NULL);
+}
+
+/* Reads `count` integer answers; answers[i] may be NULL: then they only have to be no error. */
+static enum status_client_status status_client_receive_integers(struct status_client *client,
+                                                                size_t count, bool *answers,
+                                                                char *err, size_t err_bytes) {
+    for (size_t i = 0; i < count; i++) {
+        redisReply *reply = NULL;
+        enum status_client_status status =
+            status_client_receive(client, &client->commands, &reply, err, err_bytes);
+        if (status != STATUS_CLIENT_OK) {
+            redisFree(client->commands); /* answers of this pipeline are still under way */
+            client->commands = NULL;
+            return status;
+        }
+        if (answers) {
+            answers[i] = reply->integer == 1;
+        }
+        freeReplyObject(reply);
+    }
+    return STATUS_CLIENT_OK;
+}
+
+static enum status_client_status status_client_queue_some(struct status_client *client,
+                                                          const char *const *ids, size_t count,
+                                                          const char *now, int64_t ttl_s,
+                                                          bool *created, char *err,
+                                                          size_t err_bytes) {
+    bool sent = true;
+    for (size_t i = 0; i < count; i++) {
+        sent &= status_client_send_field(client, ids[i], STATUS_FIELD_STATE,
+                                         status_state_name(STATUS_QUEUED));
+    }
+    if (!sent) {
+        return status_client_lost(client, &client->commands, err, err_bytes);
+    }
+    enum status_client_status status =
+        status_client_receive_integers(client, count, created, err, err_bytes);
+    /* Only a key that we made gets its life from us: others belong to a worker already. */
+    size_t orders = 0;
+    for (size_t i = 0; status == STATUS_CLIENT_OK && i < count; i++) {
+        if (created[i]) {
+            sent &= status_client_send_field(client, ids[i], STATUS_FIELD_QUEUED_AT, now) &&
+                    status_client_send_life(client, ids[i], ttl_s);
+            orders += 2;
+        }
+    }
+    if (status != STATUS_CLIENT_OK || !sent) {
+        return sent ? status : status_client_lost(client, &client->commands, err, err_bytes);
+    }
+    return status_client_receive_integers(client, orders, NULL, err, err_bytes);
+}
+
+enum status_client_status status_client_queue(struct status_client *client, const char *const *ids,
+                                              size_t count, int64_t now_unix_ms, int64_t ttl_s,
+                                              bool *created, char *err, size_t err_bytes) {
+    char now[24];
+    snprintf(now, sizeof now, "%lld", (long long)now_unix_ms);
+    for (size_t i = 0; i < count; i += STATUS_CLIENT_PIPELINE) {
+        size_t some = count - i < STATUS_CLIENT_PIPELINE ? count - i : STATUS_CLIENT_PIPELINE;
+        enum status_client_status status =
+            status_client_connect(client, &client->commands, err, err_bytes);
+        if (status == STATUS_CLIENT_OK) {
+            status = status_client_queue_some(client, ids + i, some, now, ttl_s, created + i, err,
+                                              err_bytes);
+        }
+        if (status != STATUS_CLIENT_OK) {
+            return status;
+        }
+    }
+    return STATUS_CLIENT_OK;
+}
+
+/* ---- reading ---------------------------------------------------------------------------------- */
+
+/* Turns the answer to HGETALL into a status; false when the hash is no status of ours. */
+static bool status_client_decode(const redisReply *reply, const char *id, struct status *out) {
+    status_init(out, id);
+    if (reply->type != REDIS_REPLY_ARRAY) {
+        return false;
+    }
+    for (size_t i = 0; i + 1 < reply->elements; i += 2) {
+        const redisReply *name = reply->element[i], *value = reply->element[i + 1];
+        if (!status_set_field(out, name->str, name->len, value->str, value->len)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static enum status_client_status
+status_client_receive_statuses(struct status_client *client, const char *const *ids, size_t count,
+                               struct status *out, size_t *filled, char *err, size_t err_bytes) {
+    for (size_t i = 0; i < count; i++) {
+        redisReply *reply = NULL;
+        enum status_client_status status =
+            status_client_receive(client, &client->commands, &reply, err, err_bytes);
+        if (status != STATUS_CLIENT_OK) {
+            return status;
+        }
+        bool decoded = status_client_decode(reply, ids[i], &out[i]);
+        freeReplyObject(reply);
+        *filled += 1;
+        if (!decoded) {
+            snprintf(err, err_bytes, "Redis at %s: the key of %s is no status of solfleet",
+                     client->place, ids[i]);
+            return STATUS_CLIENT_REFUSED;
+        }
+    }
+    return STATUS_CLIENT_OK;
+}
+
+static enum status_client_status status_client_read_some(struct status_client *client,
+                                                         const char *const *ids, size_t count,
+                                                         struct status *out, size_t *filled,
+                                                         char *err, size_t err_bytes) {
+    enum status_client_status status =
+        status_client_connect(client, &client->commands, err, err_bytes);
+    if (status != STATUS_CLIENT_OK) {
+        return status;
+    }
+    bool sent = true;
+    for (size_t i = 0; i < count; i++) {
+        char key[STATUS_CLIENT_KEY_BYTES_MAX];
+        bool fits = status_key(key, sizeof key, client->prefix, ids[i]);
+        assert(fits);
+        const char *words[] = {"HGETALL", key};
+        sent &= status_client_send(client->commands, 2, words, NULL);
+    }
+    if (!sent) {
+        return status_client_lost(client, &client->commands, err, err_bytes);
+    }
+    status = status_client_receive_statuses(client, ids, count, out, filled, err, err_bytes);
+    if (status != STATUS_CLIENT_OK && client->commands) {
+        redisFree(client->commands); /* answers of this pipeline are still under way */
+        client->commands = NULL;
+    }
+    return status;
+}
+
+enum status_client_status status_client_read(struct status_client *client, const char *const *ids,
+                                             size_t count, struct status *out, char *err,
+                                             size_t err_bytes) {
+    size_t filled = 0;
+    enum status_client_status status = STATUS_CLIENT_OK;
+    for (size_t i = 0; status == STATUS_CLIENT_OK && i < count; i += STATUS_CLIENT_PIPELINE) {
+        size_t some = count - i < STATUS_CLIENT_PIPELINE ? count - i : STATUS_CLIENT_PIPELINE;
+        status = status_client_read_some(client, ids + i, some, out + i, &filled, err, err_bytes);
+    }
+    for (size_t i = 0; status != STATUS_CLIENT_OK && i < filled; i++) {
+        status_deinit(&out[i]);
+    }
+    return status;
+}
+
+/* ---- events ----------------------------------------------------------------------------------- */
+
+static enum status_client_status status_client_subscribe_some(struct status_client *client,
+                                                              const char *const *ids, size_t count,
+                                                              char *err, size_t err_bytes) {
+    bool sent = true;
+    for (size_t i = 0; i < count; i++) {
+        char channel[STATUS_CLIENT_KEY_BYTES_MAX];
+        bool fits = status_channel(channel, sizeof channel, client->prefix, ids[i]);
+        assert(fits);
+        const char *words[] = {"SUBSCRIBE", channel};
+        sent &= status_client_send(client->events, 2, words, NULL);
+    }
+    if (!sent) {
+        return status_client_lost(client, &client->events, err, err_bytes);
+    }
+    /* Events of earlier ids may come between the confirmations. They are dropped here: whoever
+     * subscribes reads every status afterwards. */
+    for (size_t confirmed = 0; confirmed < count;) {
+        redisReply *reply = NULL;
+        enum status_client_status status =
+            status_client_receive(client, &client->events, &reply, err, err_bytes);
+        if (status != STATUS_CLIENT_OK) {
+            return status;
+        }
+        confirmed += reply->type == REDIS_REPLY_ARRAY && reply->elements == 3 &&
+                     strcmp(reply->element[0]->str, "subscribe") == 0;
+        freeReplyObject(reply);
+    }
+    return STATUS_CLIENT_OK;
+}
+
+enum status_client_status status_client_subscribe(struct status_client *client,
+                                                  const char *const *ids, size_t count, char *err,
+                                                  size_t err_bytes) {
+    enum status_client_status status =
+        status_client_connect(client, &client->events, err, err_bytes);
+    for (size_t i = 0; status == STATUS_CLIENT_OK && i < count; i += STATUS_CLIENT_PIPELINE) {
+        size_t some = count - i < STATUS_CLIENT_PIPELINE ? count - i : STATUS_CLIENT_PIPELINE;
+        status = status_client_subscribe_some(client, ids + i, some, err, err_bytes);
+    }
+    return status;
+}
+
+int status_client_event_fd(const struct status_client *client) {
+    return client->events ? client->events->fd : -1;
+}
+
+/* The id in the channel's name of a "message" event; false when it is none of ours. */
+static bool status_client_event_id(const struct status_client *client, const redisReply *reply,
+                                   char id[JOB_ID_BYTES_MAX + 1]) {
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 3 ||
+        strcmp(reply->element[0]->str, "message") != 0) {
+        return false;
+    }
+    char stem[STATUS_CLIENT_KEY_BYTES_MAX];
+    bool fits = status_channel(stem, sizeof stem, client->prefix, "");
+    assert(fits);
+    const char *channel = reply->element[1]->str;
+    size_t stem_bytes = strlen(stem);
+    if (strncmp(channel, stem, stem_bytes) != 0 ||
+        strlen(channel + stem_bytes) > JOB_ID_BYTES_MAX) {
+        return false;
+    }
+    snprintf(id, JOB_ID_BYTES_MAX + 1, "%s", channel + stem_bytes);
+    return true;
+}
+
+/* Reads what has arrived into hiredis' buffer, without waiting. */
+static enum status_client_status status_client_fill(struct status_client *client, char *err,
+                                                    size_t err_bytes) {
+    struct pollfd ready = {.fd = client->events->fd, .events = POLLIN};
+    if (poll(&ready, 1, 0) <= 0) {
+        return STATUS_CLIENT_NONE;
+    }
+    return redisBufferRead(client->events) == REDIS_OK
+               ? STATUS_CLIENT_OK
+               : status_client_lost(client, &client->events, err, err_bytes);
+}
+
+enum status_client_status status_client_take_event(struct status_client *client,
+                                                   char id[JOB_ID_BYTES_MAX + 1], char *err,
+                                                   size_t err_bytes) {
+    while (client->events) {
+        void *answer = NULL;
+        if (redisGetReplyFromReader(client->events, &answer) != REDIS_OK) {
+            return status_client_lost(client, &client->events, err, err_bytes);
+        }
+        if (!answer) {
+            enum status_client_status status = status_client_fill(client, err, err_bytes);
+            if (status != STATUS_CLIENT_OK) {
+                return status;
+            }
+            continue;
+        }
+        bool ours = status_client_event_id(client, answer, id);
+        freeReplyObject(answer);
+        if (ours) {
+            return STATUS_CLIENT_OK;
+        }
+    }
+    snprintf(err, err_bytes, "Redis at %s: not subscribed", client->place);
+    return STATUS_CLIENT_UNREACHABLE;
+}

@@ -1,0 +1,61 @@
+/* A status client: how a client writes `queued`, reads statuses and hears of their changes in Redis.
+ *
+ * Two connections: one for commands, one (opened by status_client_subscribe) for events. Blocking,
+ * each wait bounded by the time-out given at opening. One thread. Owns its connections; a
+ * connection that broke is opened anew by the next call, subscriptions included. Refuses to know
+ * Kafka, and every write but `queued`: all else is the workers' affair. */
+#ifndef SOLFLEET_CONSUMER_STATUS_CLIENT_H
+#define SOLFLEET_CONSUMER_STATUS_CLIENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "schemas/status.h"
+
+struct status_client;
+
+enum status_client_status {
+    STATUS_CLIENT_OK = 0,
+    STATUS_CLIENT_NONE,        /* no event now */
+    STATUS_CLIENT_UNREACHABLE, /* refused, reset, or silent beyond the time-out: try again */
+    STATUS_CLIENT_BAD_SETTING, /* the address is malformed */
+    STATUS_CLIENT_REFUSED /* Redis answered with an error: wrong password, cluster, read-only */
+};
+
+/* Neither `address` nor `prefix` is kept. Connects at once. */
+enum status_client_status status_client_open(const char *address, const char *prefix,
+                                             int64_t timeout_ms, struct status_client **out,
+                                             char *err, size_t err_bytes)
+    __attribute__((warn_unused_result));
+void status_client_close(struct status_client *client); /* accepts NULL */
+
+/* Writes `queued` for ids that have no status yet, with a life of ttl_s. created[i] says whether ids[i]
+ * had none. */
+enum status_client_status status_client_queue(struct status_client *client, const char *const *ids,
+                                              size_t count, int64_t now_unix_ms, int64_t ttl_s,
+                                              bool *created, char *err, size_t err_bytes)
+    __attribute__((warn_unused_result));
+
+/* Reads the status of each id; on OK the caller deinits out[0..count-1]. An absent key gives
+ * STATUS_UNKNOWN; a hash that is no status is REFUSED. */
+enum status_client_status status_client_read(struct status_client *client, const char *const *ids,
+                                             size_t count, struct status *out, char *err,
+                                             size_t err_bytes) __attribute__((warn_unused_result));
+
+/* From now on, changes of these ids come as events; OK when Redis has confirmed every one. */
+enum status_client_status status_client_subscribe(struct status_client *client,
+                                                  const char *const *ids, size_t count, char *err,
+                                                  size_t err_bytes)
+    __attribute__((warn_unused_result));
+
+/* Readable when an event may be waiting; -1 when not subscribed. */
+int status_client_event_fd(const struct status_client *client);
+
+/* Takes the id of one event, without waiting. UNREACHABLE: subscribe again. */
+enum status_client_status status_client_take_event(struct status_client *client,
+                                                   char id[JOB_ID_BYTES_MAX + 1], char *err,
+                                                   size_t err_bytes)
+    __attribute__((warn_unused_result));
+
+#endif
