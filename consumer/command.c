@@ -4,8 +4,15 @@
 #include <string.h>
 
 /* A command adds its two lines here when it lands. */
+extern const struct command command_broker_entry;
+extern const struct command command_status_entry;
+extern const struct command command_submit_entry;
+extern const struct command command_topics_entry;
+extern const struct command command_wait_entry;
+
 static const struct command *const command_table[] = {
-    NULL,
+    &command_broker_entry, &command_topics_entry, &command_submit_entry,
+    &command_status_entry, &command_wait_entry,   NULL,
 };
 
 const struct command *command_at(size_t index) {

@@ -7,6 +7,12 @@
 
 #include "consumer/kafka_settings.h"
 
+#define KAFKA_ADMIN_CONTROLLER_WAIT_MS 2000 /* it comes with the list of topics, asked for before */
+
+static const char kafka_admin_absent[] =
+    "a topic is missing, and this broker has no admin interface (solfleet broker makes its topics "
+    "itself, named by its --jobs-topic, --results-topic and --dead-letter-topic)";
+
 static void kafka_admin_on_error(rd_kafka_t *handle, int error, const char *reason, void *opaque) {
     (void)handle;
     char *last_error = opaque;
@@ -66,15 +72,17 @@ static rd_kafka_event_t *kafka_admin_answer(rd_kafka_queue_t *queue, int64_t tim
         return event;
     }
     *status = kafka_client_status_of(error);
-    if (error == RD_KAFKA_RESP_ERR__UNSUPPORTED_FEATURE) {
-        snprintf(err, err_bytes,
-                 "this broker has no admin interface (solfleet broker makes its topics itself, "
-                 "named by its --jobs-topic, --results-topic and --dead-letter-topic)");
-    } else {
-        snprintf(err, err_bytes, "%s", event ? rd_kafka_event_error_string(event) : "no answer");
-    }
+    snprintf(err, err_bytes, "%s",
+             error == RD_KAFKA_RESP_ERR__UNSUPPORTED_FEATURE ? kafka_admin_absent
+             : event                                         ? rd_kafka_event_error_string(event)
+                                                             : "no answer");
     rd_kafka_event_destroy(event);
     return NULL;
+}
+
+/* librdkafka's in-process cluster names no controller, which is who takes such requests. */
+static bool kafka_admin_is_served(rd_kafka_t *handle) {
+    return rd_kafka_controllerid(handle, KAFKA_ADMIN_CONTROLLER_WAIT_MS) >= 0;
 }
 
 static enum kafka_client_status kafka_admin_check_created(rd_kafka_event_t *event, char *err,
@@ -127,6 +135,10 @@ static enum kafka_client_status kafka_admin_create(rd_kafka_t *handle, rd_kafka_
             wanted_count += wanted[wanted_count] != NULL;
         }
     }
+    if (status == KAFKA_CLIENT_OK && wanted_count && !kafka_admin_is_served(handle)) {
+        snprintf(err, err_bytes, "%s", kafka_admin_absent);
+        status = KAFKA_CLIENT_REFUSED;
+    }
     if (status == KAFKA_CLIENT_OK && wanted_count) {
         rd_kafka_AdminOptions_t *options =
             kafka_admin_options(handle, RD_KAFKA_ADMIN_OP_CREATETOPICS, timeout_ms);
@@ -174,7 +186,8 @@ static void kafka_admin_inspect(rd_kafka_t *handle, rd_kafka_queue_t *queue,
                 rd_kafka_ConfigResource_new(RD_KAFKA_RESOURCE_TOPIC, topics[i].name);
         }
     }
-    if (!asked_count) {
+    if (!asked_count || !kafka_admin_is_served(handle)) {
+        rd_kafka_ConfigResource_destroy_array(asked, asked_count);
         return;
     }
     rd_kafka_AdminOptions_t *options =

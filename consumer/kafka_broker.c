@@ -32,8 +32,12 @@ struct kafka_broker *kafka_broker_open(const char *const *topics, size_t topic_c
         snprintf(err, err_bytes, "out of memory");
         return NULL;
     }
-    broker->handle = rd_kafka_new(RD_KAFKA_PRODUCER, NULL, err, err_bytes);
-    if (broker->handle) {
+    rd_kafka_conf_t *conf = rd_kafka_conf_new();
+    rd_kafka_conf_set_log_cb(conf, NULL); /* it would warn that it has no brokers to talk to */
+    broker->handle = rd_kafka_new(RD_KAFKA_PRODUCER, conf, err, err_bytes);
+    if (!broker->handle) {
+        rd_kafka_conf_destroy(conf);
+    } else {
         broker->cluster = rd_kafka_mock_cluster_new(broker->handle, 1);
         if (!broker->cluster) {
             snprintf(err, err_bytes, "cannot listen on 127.0.0.1");

@@ -1,6 +1,7 @@
 #include "consumer/kafka_producer.h"
 
 #include <librdkafka/rdkafka.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -77,6 +78,44 @@ void kafka_producer_close(struct kafka_producer *producer) {
     free(producer);
 }
 
+/* Takes what librdkafka has to say about its connections; reports that come along are kept. */
+static void kafka_producer_note(struct kafka_producer *producer, rd_kafka_event_t *event) {
+    if (rd_kafka_event_type(event) == RD_KAFKA_EVENT_ERROR &&
+        rd_kafka_event_error(event) != RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN) {
+        snprintf(producer->last_error, sizeof producer->last_error, "%s",
+                 rd_kafka_event_error_string(event));
+    }
+    rd_kafka_event_destroy(event);
+}
+
+enum kafka_client_status kafka_producer_check(struct kafka_producer *producer, const char *topic,
+                                              int64_t timeout_ms, char *err, size_t err_bytes) {
+    rd_kafka_topic_t *named = rd_kafka_topic_new(producer->handle, topic, NULL);
+    const struct rd_kafka_metadata *found = NULL;
+    rd_kafka_resp_err_t error =
+        rd_kafka_metadata(producer->handle, 0, named, &found, (int)timeout_ms);
+    rd_kafka_topic_destroy(named);
+    if (error) {
+        rd_kafka_event_t *event;
+        while ((event = rd_kafka_queue_poll(producer->queue, 0))) {
+            kafka_producer_note(producer, event); /* nothing was sent: these are errors only */
+        }
+        snprintf(err, err_bytes, "%s",
+                 producer->last_error[0] ? producer->last_error : rd_kafka_err2str(error));
+        return kafka_client_status_of(error);
+    }
+    error = found->topic_cnt == 1 ? found->topics[0].err : RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART;
+    rd_kafka_metadata_destroy(found);
+    /* A broker that is just making the topic answers so: sending will wait for it. */
+    if (error == RD_KAFKA_RESP_ERR_NO_ERROR || error == RD_KAFKA_RESP_ERR_LEADER_NOT_AVAILABLE) {
+        return KAFKA_CLIENT_OK;
+    }
+    bool missing = error == RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART;
+    snprintf(err, err_bytes, "topic %s: %s%s", topic, rd_kafka_err2str(error),
+             missing ? "; make it with 'solfleet topics create'" : "");
+    return KAFKA_CLIENT_REFUSED;
+}
+
 enum kafka_client_status kafka_producer_send(struct kafka_producer *producer, const char *topic,
                                              const char *key, const char *value, size_t value_bytes,
                                              size_t tag, char *err, size_t err_bytes) {
@@ -130,11 +169,6 @@ enum kafka_client_status kafka_producer_take_delivery(struct kafka_producer *pro
             producer->reports = event;
             continue;
         }
-        if (rd_kafka_event_type(event) == RD_KAFKA_EVENT_ERROR &&
-            rd_kafka_event_error(event) != RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN) {
-            snprintf(producer->last_error, sizeof producer->last_error, "%s",
-                     rd_kafka_event_error_string(event));
-        }
-        rd_kafka_event_destroy(event);
+        kafka_producer_note(producer, event);
     }
 }

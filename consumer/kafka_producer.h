@@ -28,6 +28,11 @@ enum kafka_client_status kafka_producer_open(const struct config *config, int64_
                                              size_t err_bytes) __attribute__((warn_unused_result));
 void kafka_producer_close(struct kafka_producer *producer); /* accepts NULL */
 
+/* Makes sure that a broker answers and knows the topic, before anything is promised to anyone. */
+enum kafka_client_status kafka_producer_check(struct kafka_producer *producer, const char *topic,
+                                              int64_t timeout_ms, char *err, size_t err_bytes)
+    __attribute__((warn_unused_result));
+
 /* Queues a record; `value` is borrowed until its delivery is taken. NONE when the queue is full: take
  * deliveries first. */
 enum kafka_client_status kafka_producer_send(struct kafka_producer *producer, const char *topic,
