@@ -37,11 +37,23 @@ static rd_kafka_t *kafka_admin_open(const struct config *config, char *last_erro
     return handle;
 }
 
+/* Whether there is a controller, which is who takes such requests: librdkafka's in-process cluster
+ * names one that is none of its brokers. */
+static bool kafka_admin_is_served(rd_kafka_t *handle, const struct rd_kafka_metadata *found) {
+    int controller = rd_kafka_controllerid(handle, KAFKA_ADMIN_CONTROLLER_WAIT_MS);
+    for (int i = 0; i < found->broker_cnt; i++) {
+        if (found->brokers[i].id == controller) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Marks the topics that exist. Asks for all, since asking for one by name may make it. */
 static enum kafka_client_status kafka_admin_look(rd_kafka_t *handle,
                                                  struct kafka_admin_topic *topics, size_t count,
                                                  int64_t timeout_ms, const char *last_error,
-                                                 char *err, size_t err_bytes) {
+                                                 bool *served, char *err, size_t err_bytes) {
     const struct rd_kafka_metadata *found = NULL;
     rd_kafka_resp_err_t error = rd_kafka_metadata(handle, 1, NULL, &found, (int)timeout_ms);
     if (error) {
@@ -58,6 +70,7 @@ static enum kafka_client_status kafka_admin_look(rd_kafka_t *handle,
             }
         }
     }
+    *served = kafka_admin_is_served(handle, found);
     rd_kafka_metadata_destroy(found);
     return KAFKA_CLIENT_OK;
 }
@@ -78,11 +91,6 @@ static rd_kafka_event_t *kafka_admin_answer(rd_kafka_queue_t *queue, int64_t tim
                                                              : "no answer");
     rd_kafka_event_destroy(event);
     return NULL;
-}
-
-/* librdkafka's in-process cluster names no controller, which is who takes such requests. */
-static bool kafka_admin_is_served(rd_kafka_t *handle) {
-    return rd_kafka_controllerid(handle, KAFKA_ADMIN_CONTROLLER_WAIT_MS) >= 0;
 }
 
 static enum kafka_client_status kafka_admin_check_created(rd_kafka_event_t *event, char *err,
@@ -135,10 +143,6 @@ static enum kafka_client_status kafka_admin_create(rd_kafka_t *handle, rd_kafka_
             wanted_count += wanted[wanted_count] != NULL;
         }
     }
-    if (status == KAFKA_CLIENT_OK && wanted_count && !kafka_admin_is_served(handle)) {
-        snprintf(err, err_bytes, "%s", kafka_admin_absent);
-        status = KAFKA_CLIENT_REFUSED;
-    }
     if (status == KAFKA_CLIENT_OK && wanted_count) {
         rd_kafka_AdminOptions_t *options =
             kafka_admin_options(handle, RD_KAFKA_ADMIN_OP_CREATETOPICS, timeout_ms);
@@ -186,8 +190,7 @@ static void kafka_admin_inspect(rd_kafka_t *handle, rd_kafka_queue_t *queue,
                 rd_kafka_ConfigResource_new(RD_KAFKA_RESOURCE_TOPIC, topics[i].name);
         }
     }
-    if (!asked_count || !kafka_admin_is_served(handle)) {
-        rd_kafka_ConfigResource_destroy_array(asked, asked_count);
+    if (!asked_count) {
         return;
     }
     rd_kafka_AdminOptions_t *options =
@@ -220,13 +223,20 @@ enum kafka_client_status kafka_admin_make_topics(const struct config *config,
         return KAFKA_CLIENT_BAD_SETTING;
     }
     rd_kafka_queue_t *queue = rd_kafka_queue_new(handle);
+    bool served = false;
     enum kafka_client_status status =
-        kafka_admin_look(handle, topics, count, timeout_ms, last_error, err, err_bytes);
-    if (status == KAFKA_CLIENT_OK) {
+        kafka_admin_look(handle, topics, count, timeout_ms, last_error, &served, err, err_bytes);
+    if (status == KAFKA_CLIENT_OK && served) {
         status = kafka_admin_create(handle, queue, topics, count, timeout_ms, err, err_bytes);
     }
-    if (status == KAFKA_CLIENT_OK) {
+    if (status == KAFKA_CLIENT_OK && served) {
         kafka_admin_inspect(handle, queue, topics, count, timeout_ms);
+    }
+    for (size_t i = 0; status == KAFKA_CLIENT_OK && !served && i < count; i++) {
+        if (!topics[i].existed) {
+            snprintf(err, err_bytes, "%s", kafka_admin_absent);
+            status = KAFKA_CLIENT_REFUSED;
+        }
     }
     rd_kafka_queue_destroy(queue);
     rd_kafka_destroy(handle);
