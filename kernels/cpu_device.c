@@ -12,6 +12,9 @@
 #include "kernels/cpu_features.h"
 #include "kernels/ops.h"
 #include "kernels/reference/reference.h"
+#if defined(__x86_64__)
+#include "kernels/x86/avx2/avx2.h"
+#endif
 
 struct cpu_device {
     struct device base; /* first: device.c sees only this */
@@ -38,6 +41,29 @@ static const struct kernel_ops cpu_device_reference = {.tier = "reference",
 #undef CPU_DEVICE_REFERENCE
 };
 
+#if defined(__x86_64__)
+static const struct kernel_ops cpu_device_avx2 = {.tier = "avx2",
+                                                  .workspace_bytes = reference_workspace_bytes,
+                                                  .page_bytes = reference_page_bytes,
+                                                  .weight_packed_bytes = avx2_weight_packed_bytes,
+                                                  .weight_pack = avx2_weight_pack,
+                                                  .weight_prepare = reference_weight_prepare,
+                                                  .weight_release = reference_weight_release,
+#define CPU_DEVICE_AVX2(op, args) .op = avx2_##op,
+                                                  KERNEL_OPS(CPU_DEVICE_AVX2)
+#undef CPU_DEVICE_AVX2
+};
+#endif
+
+/* Ascending: the last is what "by cpuid" gives. */
+static const struct kernel_ops *const cpu_device_tiers[] = {
+    &cpu_device_reference,
+#if defined(__x86_64__)
+    &cpu_device_avx2,
+#endif
+};
+#define CPU_DEVICE_TIERS (sizeof cpu_device_tiers / sizeof cpu_device_tiers[0])
+
 /* The table of a tier by its name; NULL or "" is the best that this build has. */
 static const struct kernel_ops *cpu_device_tier(const char *tier, char *err, size_t err_bytes) {
     char missing[32];
@@ -47,10 +73,12 @@ static const struct kernel_ops *cpu_device_tier(const char *tier, char *err, siz
         return NULL;
     }
     if (tier == NULL || tier[0] == '\0') {
-        return &cpu_device_reference;
+        return cpu_device_tiers[CPU_DEVICE_TIERS - 1];
     }
-    if (strcmp(tier, "reference") == 0) {
-        return &cpu_device_reference;
+    for (size_t i = 0; i < CPU_DEVICE_TIERS; i++) {
+        if (strcmp(tier, cpu_device_tiers[i]->tier) == 0) {
+            return cpu_device_tiers[i];
+        }
     }
     if (strcmp(tier, "avx512") == 0 || strcmp(tier, "avx2") == 0) {
         snprintf(err, err_bytes, "tier %s is not built", tier);

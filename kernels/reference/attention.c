@@ -113,22 +113,12 @@ static void attention_range(void *context, uint32_t begin, uint32_t end, uint32_
 }
 
 enum kernels_status reference_attention(struct device *device, const struct attention_args *args) {
-    const struct kv_form *form = &args->kv.form;
-    uint64_t items = (uint64_t)args->rows.rows * args->heads;
-    if (!check_words(args->q) || !check_words(args->out) ||
-        !check_kv(&args->kv, reference_page_bytes(form)) ||
-        !check_step_rows(&args->rows, &args->kv) || args->heads < 1 ||
-        args->heads % form->kv_heads != 0 || items > UINT32_MAX ||
-        args->q_stride < (uint64_t)args->heads * form->head_dim) {
+    if (!check_attention(args, reference_page_bytes(&args->kv.form))) {
         return KERNELS_INVALID;
     }
-    for (uint32_t t = 0; t < args->rows.rows; t++) {
-        if ((uint32_t)args->rows.position[t] >= args->context_max) {
-            return KERNELS_INVALID;
-        }
-    }
+    uint32_t items = args->rows.rows * args->heads;
     struct attention_job job = {device, args};
-    pool_run_ranges(cpu_device_pool(device), attention_range, &job, (uint32_t)items,
-                    (uint64_t)args->context_max * form->head_dim / 2);
+    pool_run_ranges(cpu_device_pool(device), attention_range, &job, items,
+                    (uint64_t)args->context_max * args->kv.form.head_dim / 2);
     return KERNELS_OK;
 }

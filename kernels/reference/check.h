@@ -80,4 +80,42 @@ static inline bool check_step_rows(const struct step_rows *rows, const struct kv
     return true;
 }
 
+static inline bool check_gemm_i8(const struct gemm_i8_args *args) {
+    return args->rows >= 1 && check_weight_i8(args->weight) && args->x.q != NULL &&
+           check_words(args->sum);
+}
+
+static inline bool check_dequantize(const struct dequantize_args *args) {
+    return args->rows >= 1 && check_weight_i8(args->weight) &&
+           check_quantized_scales(&args->x, &args->weight->form) && check_words(args->sum) &&
+           check_words_or_null(args->residual) && check_words(args->y);
+}
+
+static inline bool check_linear_i8(const struct linear_i8_args *args) {
+    return args->rows >= 1 && check_weight_i8(args->weight) && args->x.q != NULL &&
+           check_quantized_scales(&args->x, &args->weight->form) &&
+           check_words_or_null(args->residual) && check_words(args->y);
+}
+
+static inline bool check_linear_f32(const struct linear_f32_args *args) {
+    return args->rows >= 1 && check_weight_f32(args->weight) && check_words(args->x) &&
+           check_words_or_null(args->residual) && check_words(args->y);
+}
+
+static inline bool check_attention(const struct attention_args *args, size_t page_bytes) {
+    const struct kv_form *form = &args->kv.form;
+    if (!check_words(args->q) || !check_words(args->out) || !check_kv(&args->kv, page_bytes) ||
+        !check_step_rows(&args->rows, &args->kv) || args->heads < 1 ||
+        args->heads % form->kv_heads != 0 || (uint64_t)args->rows.rows * args->heads > UINT32_MAX ||
+        args->q_stride < (uint64_t)args->heads * form->head_dim) {
+        return false;
+    }
+    for (uint32_t t = 0; t < args->rows.rows; t++) {
+        if ((uint32_t)args->rows.position[t] >= args->context_max) {
+            return false;
+        }
+    }
+    return true;
+}
+
 #endif

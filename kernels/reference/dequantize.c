@@ -23,9 +23,7 @@ static void dequantize_range(void *context, uint32_t begin, uint32_t end, uint32
 
 enum kernels_status reference_dequantize(struct device *device,
                                          const struct dequantize_args *args) {
-    if (args->rows < 1 || !check_weight_i8(args->weight) ||
-        !check_quantized_scales(&args->x, &args->weight->form) || !check_words(args->sum) ||
-        !check_words_or_null(args->residual) || !check_words(args->y)) {
+    if (!check_dequantize(args)) {
         return KERNELS_INVALID;
     }
     struct dequantize_args job = *args;

@@ -20,8 +20,7 @@ static void gemm_i8_range(void *context, uint32_t begin, uint32_t end, uint32_t 
 }
 
 enum kernels_status reference_gemm_i8(struct device *device, const struct gemm_i8_args *args) {
-    if (args->rows < 1 || !check_weight_i8(args->weight) || args->x.q == NULL ||
-        !check_words(args->sum)) {
+    if (!check_gemm_i8(args)) {
         return KERNELS_INVALID;
     }
     struct gemm_i8_args job = *args;

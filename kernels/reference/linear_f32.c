@@ -63,8 +63,7 @@ static void linear_f32_range(void *context, uint32_t begin, uint32_t end, uint32
 
 enum kernels_status reference_linear_f32(struct device *device,
                                          const struct linear_f32_args *args) {
-    if (args->rows < 1 || !check_weight_f32(args->weight) || !check_words(args->x) ||
-        !check_words_or_null(args->residual) || !check_words(args->y)) {
+    if (!check_linear_f32(args)) {
         return KERNELS_INVALID;
     }
     struct linear_f32_args job = *args;

@@ -30,9 +30,7 @@ static void linear_i8_range(void *context, uint32_t begin, uint32_t end, uint32_
 }
 
 enum kernels_status reference_linear_i8(struct device *device, const struct linear_i8_args *args) {
-    if (args->rows < 1 || !check_weight_i8(args->weight) || args->x.q == NULL ||
-        !check_quantized_scales(&args->x, &args->weight->form) ||
-        !check_words_or_null(args->residual) || !check_words(args->y)) {
+    if (!check_linear_i8(args)) {
         return KERNELS_INVALID;
     }
     struct linear_i8_job job = {device, args};

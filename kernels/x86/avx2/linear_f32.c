@@ -1,0 +1,158 @@
+/* Rows of floats times a 16- or 32-bit weight: an FMA chain an output. An FMA takes about four
+ * cycles and two start in one, so at least eight chains run side by side: few rows take several
+ * panels of outputs at a time. */
+#include <immintrin.h>
+
+#include "kernels/cpu_device.h"
+#include "kernels/reference/check.h"
+#include "kernels/reference/weight.h"
+#include "kernels/x86/avx2/avx2.h"
+
+/* ---------------------------------------------------------------- kernels */
+
+#define LINEAR_F32_ROWS 6u   /* 12 chains of 8 outputs */
+#define LINEAR_F32_PANELS 4u /* panels of a tile */
+
+struct linear_f32_job {
+    const struct linear_f32_args *args;
+    const float *bias; /* [N16] or NULL */
+};
+
+/* Eight weights of a step as f32: weights `index` to `index` + 7 of the panels. */
+static inline __m256 linear_f32_weights(const void *values, size_t index, const bool half) {
+    if (half) {
+        const uint16_t *at = (const uint16_t *)values + index;
+        return _mm256_cvtph_ps(_mm_load_si128((const __m128i *)(const void *)at));
+    }
+    return _mm256_load_ps((const float *)values + index);
+}
+
+static void linear_f32_store(const struct linear_f32_job *job, uint32_t n, uint32_t t, __m256 y) {
+    const struct linear_f32_args *args = job->args;
+    uint32_t n_count = args->weight->form.n;
+    size_t at = (size_t)t * n_count + n;
+    if (job->bias != NULL) {
+        y = _mm256_add_ps(y, _mm256_load_ps(job->bias + n));
+    }
+    if (n + 8u <= n_count) {
+        if (args->residual != NULL) {
+            y = _mm256_add_ps(_mm256_loadu_ps(args->residual + at), y);
+        }
+        _mm256_storeu_ps(args->y + at, y);
+        return;
+    }
+    float all[8];
+    _mm256_storeu_ps(all, y);
+    for (uint32_t l = 0; n + l < n_count; l++) {
+        args->y[at + l] = args->residual != NULL ? args->residual[at + l] + all[l] : all[l];
+    }
+}
+
+/* Rows t .. t + rows - 1 of panels `panel` .. panel + panels - 1; the last three are constants
+ * where this is inlined, so that acc stands in registers. */
+static inline __attribute__((always_inline)) void
+linear_f32_block(const struct linear_f32_job *job, uint32_t panel, uint32_t t,
+                 const uint32_t panels, const uint32_t rows, const bool half) {
+    const struct linear_f32_args *args = job->args;
+    uint32_t k_count = args->weight->form.k;
+    const float *x = args->x + (size_t)t * k_count;
+    size_t first = reference_panel_index(panel * REFERENCE_PANEL, 0, k_count);
+    __m256 acc[LINEAR_F32_ROWS][2u * LINEAR_F32_PANELS];
+    for (uint32_t i = 0; i < rows * 2u * panels; i++) {
+        acc[i / (2u * panels)][i % (2u * panels)] = _mm256_setzero_ps();
+    }
+    for (uint32_t k = 0; k < k_count; k++) {
+        for (uint32_t p = 0; p < 2u * panels; p++) {
+            size_t index = first + ((size_t)(p / 2u) * k_count + k) * REFERENCE_PANEL + p % 2u * 8u;
+            __m256 w = linear_f32_weights(args->weight->packed, index, half);
+            for (uint32_t r = 0; r < rows; r++) {
+                __m256 input = _mm256_set1_ps(x[(size_t)r * k_count + k]);
+                acc[r][p] = _mm256_fmadd_ps(input, w, acc[r][p]);
+            }
+        }
+    }
+    for (uint32_t r = 0; r < rows; r++) {
+        for (uint32_t p = 0; p < 2u * panels; p++) {
+            uint32_t n = panel * REFERENCE_PANEL + p * 8u;
+            if (n < args->weight->form.n) {
+                linear_f32_store(job, n, t + r, acc[r][p]);
+            }
+        }
+    }
+}
+
+/* The same over `panels` panels for any number of rows up to LINEAR_F32_ROWS. */
+static inline __attribute__((always_inline)) void linear_f32_rows(const struct linear_f32_job *job,
+                                                                  uint32_t panel, uint32_t panels,
+                                                                  uint32_t t, uint32_t rows,
+                                                                  const bool half) {
+    uint32_t p = panel, end = panel + panels;
+    for (; rows == 1 && p + 4 <= end; p += 4) {
+        linear_f32_block(job, p, t, 4, 1, half);
+    }
+    for (; rows <= 3 && p + 2 <= end; p += 2) {
+        switch (rows) {
+        case 1: linear_f32_block(job, p, t, 2, 1, half); break;
+        case 2: linear_f32_block(job, p, t, 2, 2, half); break;
+        default: linear_f32_block(job, p, t, 2, 3, half); break;
+        }
+    }
+    for (; p < end; p++) {
+        switch (rows) {
+        case 1: linear_f32_block(job, p, t, 1, 1, half); break;
+        case 2: linear_f32_block(job, p, t, 1, 2, half); break;
+        case 3: linear_f32_block(job, p, t, 1, 3, half); break;
+        case 4: linear_f32_block(job, p, t, 1, 4, half); break;
+        case 5: linear_f32_block(job, p, t, 1, 5, half); break;
+        default: linear_f32_block(job, p, t, 1, 6, half); break;
+        }
+    }
+}
+
+static void linear_f32_rows_f16(const struct linear_f32_job *job, uint32_t panel, uint32_t panels,
+                                uint32_t t, uint32_t rows) {
+    linear_f32_rows(job, panel, panels, t, rows, true);
+}
+
+static void linear_f32_rows_f32(const struct linear_f32_job *job, uint32_t panel, uint32_t panels,
+                                uint32_t t, uint32_t rows) {
+    linear_f32_rows(job, panel, panels, t, rows, false);
+}
+
+/* ---------------------------------------------------------------- launchers */
+
+/* Tiles of LINEAR_F32_PANELS panels; rows in nearly equal blocks, so that none is left with one. */
+static void linear_f32_range(void *context, uint32_t begin, uint32_t end, uint32_t worker) {
+    (void)worker;
+    const struct linear_f32_job *job = context;
+    const struct weight_form *form = &job->args->weight->form;
+    uint32_t rows = job->args->rows, panel_count = reference_panels(form->n);
+    uint32_t blocks = (rows - 1) / LINEAR_F32_ROWS + 1;
+    for (uint32_t tile = begin; tile < end; tile++) {
+        uint32_t panel = tile * LINEAR_F32_PANELS, left = panel_count - panel;
+        uint32_t panels = left < LINEAR_F32_PANELS ? left : LINEAR_F32_PANELS;
+        uint32_t t = 0;
+        for (uint32_t b = 0; b < blocks; b++) {
+            uint32_t count = rows / blocks + (b < rows % blocks);
+            if (form->type == ELEMENT_F16) {
+                linear_f32_rows_f16(job, panel, panels, t, count);
+            } else {
+                linear_f32_rows_f32(job, panel, panels, t, count);
+            }
+            t += count;
+        }
+    }
+}
+
+enum kernels_status avx2_linear_f32(struct device *device, const struct linear_f32_args *args) {
+    if (!check_linear_f32(args)) {
+        return KERNELS_INVALID;
+    }
+    const struct weight_form *form = &args->weight->form;
+    struct linear_f32_job job = {
+        args, reference_weight_view(args->weight, reference_weight_values_bytes(form)).bias};
+    uint32_t tiles = (reference_panels(form->n) - 1) / LINEAR_F32_PANELS + 1;
+    pool_run_ranges(cpu_device_pool(device), linear_f32_range, &job, tiles,
+                    (uint64_t)args->rows * form->k * 2u);
+    return KERNELS_OK;
+}
