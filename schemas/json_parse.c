@@ -7,10 +7,11 @@
 #include <string.h>
 
 #include "schemas/json.h"
+#include "schemas/json_scan.h"
 #include "schemas/utf8.h"
 
 enum {
-    PADDING_BYTES = 8,     /* skip_plain looks at eight bytes at once */
+    PADDING_BYTES = JSON_SCAN_BYTES,
     NODES_AT_FIRST = 48,   /* an ordinary job */
     PAIRWISE_MEMBERS = 16, /* up to here comparing all pairs is cheaper than sorting */
 };
@@ -89,25 +90,13 @@ static void skip_space(struct parser *parser) {
     }
 }
 
-/* Nonzero bits in the bytes of `word` that are below `limit` (<= 0x80); exact in the lowest. */
-static uint64_t bytes_below(uint64_t word, uint64_t limit) {
-    return (word - 0x0101010101010101u * limit) & ~word & 0x8080808080808080u;
-}
-
 /* The first byte that a string cannot simply contain: a quote, a backslash, a control character. */
 static char *skip_plain(char *at) {
-    for (;;) {
-        uint64_t word;
-        memcpy(&word, at, sizeof word);
-        if ((bytes_below(word, 0x20) | bytes_below(word ^ 0x2222222222222222u, 1) |
-             bytes_below(word ^ 0x5C5C5C5C5C5C5C5Cu, 1)) != 0) {
-            break;
-        }
-        at += sizeof word;
-    }
-    while ((unsigned char)*at >= 0x20 && *at != '"' && *at != '\\') {
-        at++;
-    }
+    size_t plain;
+    do {
+        plain = json_scan_plain(at);
+        at += plain;
+    } while (plain == JSON_SCAN_BYTES);
     return at;
 }
 

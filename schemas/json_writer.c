@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "schemas/json_scan.h"
+
 enum {
     CAPACITY_AT_FIRST = 256,
     NUMBER_BYTES_MAX = 32,
@@ -118,17 +120,34 @@ static void put_escape(struct json_writer *writer, char c) {
     }
 }
 
-static void put_quoted(struct json_writer *writer, const char *text, size_t size) {
-    put(writer, "\"", 1);
-    size_t from = 0;
-    for (size_t i = 0; i < size; i++) {
-        if (must_escape(text[i])) {
-            put(writer, text + from, i - from);
-            put_escape(writer, text[i]);
-            from = i + 1;
+/* How much of the text can stand as it is. */
+static size_t plain_length(const char *text, size_t size) {
+    size_t length = 0;
+    while (size - length >= JSON_SCAN_BYTES) {
+        const size_t plain = json_scan_plain(text + length);
+        length += plain;
+        if (plain < JSON_SCAN_BYTES) {
+            return length;
         }
     }
-    put(writer, text + from, size - from);
+    while (length < size && !must_escape(text[length])) {
+        length++;
+    }
+    return length;
+}
+
+static void put_quoted(struct json_writer *writer, const char *text, size_t size) {
+    put(writer, "\"", 1);
+    for (;;) {
+        const size_t plain = plain_length(text, size);
+        put(writer, text, plain);
+        if (plain == size) {
+            break;
+        }
+        put_escape(writer, text[plain]);
+        text += plain + 1;
+        size -= plain + 1;
+    }
     put(writer, "\"", 1);
 }
 

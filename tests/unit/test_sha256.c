@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "schemas/sha256_blocks.h"
 #include "tests/support/test.h"
 
 static void hash_in_hex(const void *bytes, size_t size, char hex[SHA256_HEX_BYTES]) {
@@ -83,7 +84,30 @@ static void gives_the_same_digest_however_the_input_is_split(void **state) {
     }
 }
 
-TEST_MAIN(cmocka_unit_test(agrees_with_the_published_examples),
+/* Every digest above came from one of the two: this ties the other to it. */
+static void both_block_functions_agree(void **state) {
+    if (!sha256_x86_usable()) {
+        TEST_SKIP("this CPU lacks the SHA instructions");
+    }
+    uint8_t bytes[5 * SHA256_BLOCK_BYTES];
+    uint64_t random = test_seed();
+    for (int round = 0; round < 100; round++) {
+        uint32_t portable[8], fast[8];
+        for (size_t i = 0; i < sizeof bytes; i++) {
+            bytes[i] = (uint8_t)test_random(&random);
+        }
+        for (int i = 0; i < 8; i++) {
+            portable[i] = fast[i] = (uint32_t)test_random(&random);
+        }
+        const size_t count = (size_t)round % 6;
+        sha256_blocks(portable, bytes, count);
+        sha256_x86_blocks(fast, bytes, count);
+        assert_memory_equal(fast, portable, sizeof fast);
+    }
+}
+
+TEST_MAIN(cmocka_unit_test(both_block_functions_agree),
+          cmocka_unit_test(agrees_with_the_published_examples),
           cmocka_unit_test(hashes_a_million_letters),
           cmocka_unit_test(pads_every_length_around_a_block_right),
           cmocka_unit_test(gives_the_same_digest_however_the_input_is_split))
