@@ -12,6 +12,7 @@
 
 #include "engine/clock.h"
 #include "engine/engine_methods.h"
+#include "engine/engine_real.h"
 #include "engine/log.h"
 
 /* ---------------------------------------------------------------- the base */
@@ -182,6 +183,11 @@ enum engine_status engine_step(struct engine *engine, bool *worked, char *err, s
 }
 
 /* ---------------------------------------------------------------- the worker thread */
+
+enum engine_status engine_open(const struct engine_options *options, struct engine **out, char *err,
+                               size_t err_bytes) {
+    return engine_real_open(options, out, err, err_bytes);
+}
 
 enum engine_status engine_submit(struct engine *engine, uint64_t ticket, struct job *job,
                                  struct job_error *rejected) {

@@ -1,0 +1,424 @@
+#include "engine/engine_real.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/engine_step.h"
+#include "engine/log.h"
+#include "engine/prompt.h"
+
+#define ENGINE_REAL_MODEL_LEN_DEFAULT 4096u
+#define ENGINE_REAL_CHUNK_MAX (1u << 16)
+#define ENGINE_REAL_TOKENS_MAX (1u << 24)
+#define ENGINE_REAL_FREE_SHARE 4 /* the default KV cache takes at most this part of free memory */
+
+static struct engine_real *engine_real_of(struct engine *engine) {
+    return (struct engine_real *)engine;
+}
+
+/* ---------------------------------------------------------------- options */
+
+static void engine_real_default(uint32_t *value, uint32_t otherwise) {
+    *value = *value != 0 ? *value : otherwise;
+}
+
+static void engine_real_fill_defaults(struct engine_options *options) {
+    options->policy = options->policy != NULL ? options->policy : "int8";
+    options->device = options->device != NULL ? options->device : "auto";
+    engine_real_default(&options->max_batch_size, 32);
+    engine_real_default(&options->max_running, options->max_batch_size);
+    engine_real_default(&options->max_queue_size, 1024);
+    engine_real_default(&options->max_batch_tokens, 4096);
+    engine_real_default(&options->prefill_chunk_tokens, 256);
+    if (options->max_queue_delay_ms == 0) {
+        options->max_queue_delay_ms = 50;
+    } else if (options->max_queue_delay_ms < 0) {
+        options->max_queue_delay_ms = 0;
+    }
+    if (options->progress_interval_ms == 0) {
+        options->progress_interval_ms = 250;
+    }
+}
+
+static enum engine_status engine_real_check_option(const char *name, uint32_t value, uint32_t max,
+                                                   char *err, size_t err_bytes) {
+    if (value > max) {
+        snprintf(err, err_bytes, "%s is %u: at most %u", name, value, max);
+        return ENGINE_BAD_OPTION;
+    }
+    return ENGINE_OK;
+}
+
+static enum engine_status engine_real_check_options(const struct engine_options *options,
+                                                    enum model_policy *policy, char *err,
+                                                    size_t err_bytes) {
+    const struct {
+        const char *name;
+        uint32_t value, max;
+    } checks[] = {
+        {"max_batch_size", options->max_batch_size, ENGINE_BATCH_SIZE_MAX},
+        {"max_running", options->max_running, ENGINE_BATCH_SIZE_MAX},
+        {"max_queue_size", options->max_queue_size, SCHEDULER_HANDLES_MAX - ENGINE_BATCH_SIZE_MAX},
+        {"max_batch_tokens", options->max_batch_tokens, ENGINE_REAL_TOKENS_MAX},
+        {"prefill_chunk_tokens", options->prefill_chunk_tokens, ENGINE_REAL_CHUNK_MAX}};
+    for (size_t i = 0; i < sizeof checks / sizeof checks[0]; i++) {
+        enum engine_status status = engine_real_check_option(checks[i].name, checks[i].value,
+                                                             checks[i].max, err, err_bytes);
+        if (status != ENGINE_OK) {
+            return status;
+        }
+    }
+    if (options->model_path == NULL || options->model_path[0] == '\0') {
+        snprintf(err, err_bytes, "no model is given");
+        return ENGINE_BAD_OPTION;
+    }
+    if (!model_policy_parse(options->policy, policy)) {
+        snprintf(err, err_bytes, "unknown policy `%s`", options->policy);
+        return ENGINE_BAD_OPTION;
+    }
+    return ENGINE_OK;
+}
+
+static enum engine_status engine_real_model_status(enum model_status status) {
+    switch (status) {
+    case MODEL_OK: return ENGINE_OK;
+    case MODEL_BAD_FILE: return ENGINE_BAD_MODEL;
+    case MODEL_BAD_OPTION: return ENGINE_BAD_OPTION;
+    case MODEL_DOES_NOT_FIT:
+    case MODEL_NO_MEMORY:
+    case MODEL_FAILED: break;
+    }
+    return ENGINE_NO_DEVICE;
+}
+
+/* ---------------------------------------------------------------- plan */
+
+/* What is reserved, decided before anything is. */
+struct engine_real_plan {
+    struct model_options model_options;
+    struct forward_options forward_options;
+    struct model_plan model;
+    struct forward_plan forward;
+    size_t total_bytes;
+};
+
+static void engine_real_plan_buckets(struct engine_real *real, uint32_t rows_max) {
+    if (!real->device_info.fixed_row_shapes) {
+        return;
+    }
+    for (uint32_t rows = 1; rows < rows_max; rows *= 2) {
+        real->row_buckets[real->row_bucket_count++] = rows;
+    }
+    real->row_buckets[real->row_bucket_count++] = rows_max;
+    assert(real->row_bucket_count <= ENGINE_REAL_BUCKETS_MAX);
+}
+
+static struct batch_limits engine_real_batch_limits(const struct engine_options *options,
+                                                    uint32_t vocabulary) {
+    uint32_t context = options->max_model_len;
+    return (struct batch_limits){
+        .rows_max = options->max_batch_size + options->prefill_chunk_tokens,
+        .slots_max = options->max_running,
+        .sampled_max = options->max_batch_size,
+        .slot_pages_max = (context + KV_PAGE_TOKENS - 1) / KV_PAGE_TOKENS,
+        .vocabulary = vocabulary,
+        .seen_max = options->max_batch_size * (context < vocabulary ? context : vocabulary)};
+}
+
+/* Pages for max_running whole contexts, within a quarter of the free memory, but for one context at
+ * least; or what kv_cache_bytes asks for. The scratch page is included. */
+static uint32_t engine_real_plan_pages(const struct engine_real *real, uint32_t slot_pages,
+                                       size_t page_bytes) {
+    const struct engine_options *options = &real->options;
+    size_t wanted = (size_t)options->max_running * slot_pages + 1;
+    size_t share = real->device_info.memory_free_bytes / ENGINE_REAL_FREE_SHARE / page_bytes;
+    size_t count = wanted < share ? wanted : share;
+    count = count > (size_t)slot_pages + 1 ? count : (size_t)slot_pages + 1;
+    if (options->kv_cache_bytes > 0) {
+        count = options->kv_cache_bytes / page_bytes;
+        count = count < wanted ? count : wanted; /* more could never be used */
+        count = count > 2 ? count : 2;
+    }
+    return (uint32_t)(count < KV_PAGES_MAX ? count : KV_PAGES_MAX);
+}
+
+static void engine_real_log_plan(const struct engine_real *real,
+                                 const struct engine_real_plan *plan) {
+    log_write(real->base.log, LOG_LEVEL_INFO, "engine.plan",
+              LOG_FIELDS(log_int("block_weight_bytes", (int64_t)plan->model.block_weight_bytes),
+                         log_int("embedding_bytes", (int64_t)plan->model.embedding_bytes),
+                         log_int("head_bytes", (int64_t)plan->model.head_bytes),
+                         log_int("norm_bytes", (int64_t)plan->model.norm_bytes),
+                         log_int("rope_bytes", (int64_t)plan->model.rope_bytes),
+                         log_int("kv_bytes", (int64_t)plan->forward.kv_bytes),
+                         log_int("activation_bytes", (int64_t)plan->forward.activation_bytes),
+                         log_int("workspace_bytes", (int64_t)plan->forward.workspace_bytes),
+                         log_int("batch_bytes", (int64_t)plan->forward.batch_bytes),
+                         log_int("total_bytes", (int64_t)plan->total_bytes),
+                         log_int("free_bytes", (int64_t)real->device_info.memory_free_bytes),
+                         log_int("kv_pages", plan->forward_options.page_count),
+                         log_int("max_model_len", real->options.max_model_len)));
+}
+
+static enum engine_status engine_real_make_plan(struct engine_real *real, enum model_policy policy,
+                                                struct engine_real_plan *plan, char *err,
+                                                size_t err_bytes) {
+    struct engine_options *options = &real->options;
+    struct model_config config;
+    engine_real_plan_buckets(real, options->max_batch_size + options->prefill_chunk_tokens);
+    plan->model_options = (struct model_options){.path = options->model_path,
+                                                 .policy = policy,
+                                                 .max_model_len = options->max_model_len,
+                                                 .row_buckets = real->row_buckets,
+                                                 .row_bucket_count = real->row_bucket_count};
+    enum model_status status = model_describe(&plan->model_options, device_ops(real->device),
+                                              &config, &plan->model, err, err_bytes);
+    if (status != MODEL_OK) {
+        return engine_real_model_status(status);
+    }
+    uint32_t context = config.context_tokens < ENGINE_REAL_MODEL_LEN_DEFAULT
+                           ? config.context_tokens
+                           : ENGINE_REAL_MODEL_LEN_DEFAULT;
+    engine_real_default(&options->max_model_len, context);
+    struct kv_form kv = {.type = policy == MODEL_POLICY_F32 ? ELEMENT_F32 : ELEMENT_F16,
+                         .kv_heads = config.kv_heads,
+                         .head_dim = config.head_dim};
+    struct forward_options *forward = &plan->forward_options;
+    *forward = (struct forward_options){
+        .limits = engine_real_batch_limits(options, config.vocabulary),
+        .row_buckets = real->row_bucket_count > 0 ? real->row_buckets : NULL,
+        .row_bucket_count = real->row_bucket_count,
+        .poison_pages = options->poison_pages};
+    forward->page_count =
+        engine_real_plan_pages(real, forward->limits.slot_pages_max, plan->model.page_bytes);
+    forward_make_plan(&config, &kv, real->device, forward, &plan->forward);
+    plan->total_bytes = plan->model.total_bytes + plan->forward.total_bytes;
+    engine_real_log_plan(real, plan);
+    if (plan->total_bytes > real->device_info.memory_free_bytes) {
+        snprintf(err, err_bytes,
+                 "%s needs %zu bytes (weights %zu, KV cache %zu) and the device has %zu free: "
+                 "lower kv_cache_bytes, max_running or max_model_len",
+                 options->model_path, plan->total_bytes, plan->model.total_bytes,
+                 plan->forward.kv_bytes, real->device_info.memory_free_bytes);
+        return ENGINE_NO_DEVICE;
+    }
+    return ENGINE_OK;
+}
+
+/* ---------------------------------------------------------------- open */
+
+static enum engine_status engine_real_open_device(struct engine_real *real, char *err,
+                                                  size_t err_bytes) {
+    struct device_options options = {.spec = real->options.device,
+                                     .tier = real->options.cpu_tier,
+                                     .threads = real->options.threads};
+    enum kernels_status status = device_open(&options, &real->device, err, err_bytes);
+    if (status != KERNELS_OK) {
+        return status == KERNELS_INVALID ? ENGINE_BAD_OPTION : ENGINE_NO_DEVICE;
+    }
+    device_enter_thread(real->device);
+    device_describe(real->device, &real->device_info);
+    return ENGINE_OK;
+}
+
+static bool engine_real_init_numbers(struct engine_numbers *numbers, uint32_t count) {
+    numbers->free = calloc(count, sizeof *numbers->free);
+    for (uint32_t i = 0; i < count && numbers->free != NULL; i++) {
+        numbers->free[numbers->free_count++] = count - 1 - i; /* the smallest is taken first */
+    }
+    return numbers->free != NULL;
+}
+
+static bool engine_real_init_tables(struct engine_real *real,
+                                    const struct forward_options *forward) {
+    const struct engine_options *options = &real->options;
+    uint32_t tickets_max = real->base.tickets_max;
+    struct scheduler_limits scheduler = {.handles_max = tickets_max,
+                                         .max_batch_size = options->max_batch_size,
+                                         .max_running = options->max_running,
+                                         .max_batch_tokens = options->max_batch_tokens,
+                                         .prefill_chunk_tokens = options->prefill_chunk_tokens,
+                                         .pages_total = forward->page_count - 1,
+                                         .max_queue_delay_ns =
+                                             options->max_queue_delay_ms * 1000000,
+                                         .bucket_strict = options->bucket_strict};
+    struct intake_limits intake = {.max_model_len = options->max_model_len,
+                                   .pages_total = forward->page_count - 1};
+    real->sequences = calloc(tickets_max, sizeof(struct sequence *));
+    return real->sequences != NULL && engine_real_init_numbers(&real->handles, tickets_max) &&
+           engine_real_init_numbers(&real->slots, options->max_running) &&
+           kv_pages_init(&real->pages, forward->page_count) &&
+           batch_init(&real->batch, &forward->limits) &&
+           scheduler_init(&real->scheduler, &scheduler) &&
+           intake_init(&real->intake, real->model->tokenizer, &real->model->chat, &intake);
+}
+
+/* Rows on scratch pages, so that the first job does not pay for plans and cold memory. */
+static enum engine_status engine_real_warm_up(struct engine_real *real, uint32_t rows, char *err,
+                                              size_t err_bytes) {
+    struct batch *batch = &real->batch;
+    uint32_t row_count = rows < real->options.max_model_len ? rows : real->options.max_model_len;
+    int32_t *tokens = calloc(row_count, sizeof *tokens);
+    if (tokens == NULL) {
+        snprintf(err, err_bytes, "no memory for a warm-up of %u rows", row_count);
+        return ENGINE_FAILED;
+    }
+    batch_clear(batch);
+    batch_add_segment(batch, 0, 0, tokens, row_count);
+    batch_add_sampled(batch, row_count - 1);
+    free(tokens);
+    if (forward_run(real->forward, batch, err, err_bytes) != FORWARD_OK) {
+        return ENGINE_FAILED;
+    }
+    return ENGINE_OK;
+}
+
+static enum engine_status engine_real_open_forward(struct engine_real *real,
+                                                   const struct engine_real_plan *plan, char *err,
+                                                   size_t err_bytes) {
+    enum forward_status status =
+        forward_open(real->model, &plan->forward_options, &real->forward, err, err_bytes);
+    if (status == FORWARD_UNSUPPORTED) {
+        return ENGINE_BAD_MODEL;
+    }
+    if (status != FORWARD_OK) {
+        return ENGINE_NO_DEVICE;
+    }
+    if (!engine_real_init_tables(real, &plan->forward_options)) {
+        snprintf(err, err_bytes, "no memory for the tables of %u tickets", real->base.tickets_max);
+        return ENGINE_NO_DEVICE;
+    }
+    if (real->row_bucket_count == 0) {
+        return engine_real_warm_up(real, 1, err, err_bytes);
+    }
+    for (uint32_t i = 0; i < real->row_bucket_count; i++) {
+        enum engine_status warm = engine_real_warm_up(real, real->row_buckets[i], err, err_bytes);
+        if (warm != ENGINE_OK) {
+            return warm;
+        }
+    }
+    return ENGINE_OK;
+}
+
+static enum engine_status engine_real_open_parts(struct engine_real *real, char *err,
+                                                 size_t err_bytes) {
+    struct engine_real_plan plan = {0};
+    enum model_policy policy = MODEL_POLICY_INT8;
+    enum engine_status status = engine_real_check_options(&real->options, &policy, err, err_bytes);
+    if (status == ENGINE_OK) {
+        status = engine_real_open_device(real, err, err_bytes);
+    }
+    if (status == ENGINE_OK) {
+        status = engine_real_make_plan(real, policy, &plan, err, err_bytes);
+    }
+    if (status == ENGINE_OK) {
+        status = engine_real_model_status(
+            model_open(&plan.model_options, real->device, &real->model, err, err_bytes));
+    }
+    if (status == ENGINE_OK) {
+        status = engine_real_open_forward(real, &plan, err, err_bytes);
+    }
+    real->reserved_bytes = plan.total_bytes;
+    return status;
+}
+
+/* ---------------------------------------------------------------- methods */
+
+static enum engine_status engine_real_admit(struct engine *engine, uint64_t ticket, struct job *job,
+                                            int64_t admitted_ns, void **work,
+                                            struct job_error *rejected) {
+    struct sequence *sequence = NULL;
+    enum engine_status status =
+        intake_admit(&engine_real_of(engine)->intake, ticket, job, &sequence, rejected);
+    if (status == ENGINE_OK) {
+        sequence->admitted_ns = admitted_ns;
+        *work = sequence;
+    }
+    return status;
+}
+
+static void engine_real_drop(struct engine *engine, void *work) {
+    (void)engine;
+    sequence_close(work);
+}
+
+static void engine_real_enter_thread(struct engine *engine) {
+    device_enter_thread(engine_real_of(engine)->device);
+}
+
+static enum engine_status engine_real_step(struct engine *engine, bool *worked, int64_t *wake_ns,
+                                           char *err, size_t err_bytes) {
+    return engine_step_run(engine_real_of(engine), worked, wake_ns, err, err_bytes);
+}
+
+static void engine_real_info(const struct engine *engine, struct engine_info *out) {
+    const struct engine_real *real = (const struct engine_real *)engine;
+    out->model_name = real->model->name;
+    out->model_sha256 = real->model->sha256;
+    out->policy = model_policy_name(real->model->policy);
+    out->numerics = real->device_info.numerics;
+    out->prompt_version = prompt_version();
+    out->device_name = real->device_info.name;
+    out->tier = real->device_info.tier;
+    out->threads = real->device_info.threads;
+    out->max_model_len = real->options.max_model_len;
+    out->max_queue_size = real->options.max_queue_size;
+    out->reserved_bytes = real->reserved_bytes;
+}
+
+static void engine_real_close(struct engine *engine) {
+    struct engine_real *real = engine_real_of(engine);
+    engine_base_deinit(engine);
+    for (uint32_t i = 0; i < engine->tickets_max && real->sequences != NULL; i++) {
+        sequence_close(real->sequences[i]);
+    }
+    free(real->sequences);
+    free(real->handles.free);
+    free(real->slots.free);
+    intake_deinit(&real->intake);
+    scheduler_deinit(&real->scheduler);
+    batch_deinit(&real->batch);
+    kv_pages_deinit(&real->pages);
+    forward_close(real->forward);
+    model_close(real->model);
+    device_close(real->device);
+    free(real);
+}
+
+static const struct engine_methods engine_real_methods = {.admit = engine_real_admit,
+                                                          .drop = engine_real_drop,
+                                                          .enter_thread = engine_real_enter_thread,
+                                                          .step = engine_real_step,
+                                                          .info = engine_real_info,
+                                                          .close = engine_real_close};
+
+enum engine_status engine_real_open(const struct engine_options *options, struct engine **out,
+                                    char *err, size_t err_bytes) {
+    struct engine_real *real = calloc(1, sizeof *real);
+    if (real == NULL) {
+        snprintf(err, err_bytes, "no memory for an engine");
+        return ENGINE_FAILED;
+    }
+    real->options = *options;
+    engine_real_fill_defaults(&real->options);
+    uint64_t tickets_max = (uint64_t)real->options.max_queue_size + real->options.max_running;
+    if (tickets_max > SCHEDULER_HANDLES_MAX) {
+        tickets_max = SCHEDULER_HANDLES_MAX; /* refused by name below */
+    }
+    enum engine_status status =
+        engine_base_init(&real->base, &engine_real_methods, (uint32_t)tickets_max, options->clock,
+                         options->log, err, err_bytes);
+    if (status != ENGINE_OK) {
+        free(real);
+        return status;
+    }
+    status = engine_real_open_parts(real, err, err_bytes);
+    if (status != ENGINE_OK) {
+        engine_real_close(&real->base);
+        return status;
+    }
+    *out = &real->base;
+    return ENGINE_OK;
+}

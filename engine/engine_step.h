@@ -1,0 +1,12 @@
+/* The engine's step: the table of contents of what happens between two looks at the commands.
+ * Private to engine/; one thread, the engine's. */
+#ifndef SOLFLEET_ENGINE_ENGINE_STEP_H
+#define SOLFLEET_ENGINE_ENGINE_STEP_H
+
+#include "engine/engine_real.h"
+
+/* As engine_methods.step. */
+enum engine_status engine_step_run(struct engine_real *real, bool *worked, int64_t *wake_ns,
+                                   char *err, size_t err_bytes) __attribute__((warn_unused_result));
+
+#endif
