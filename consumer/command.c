@@ -6,6 +6,7 @@
 /* A command adds its two lines here when it lands. */
 extern const struct command command_broker_entry;
 extern const struct command command_config_entry;
+extern const struct command command_model_entry;
 extern const struct command command_results_entry;
 extern const struct command command_status_entry;
 extern const struct command command_submit_entry;
@@ -20,6 +21,7 @@ static const struct command *const command_table[] = {
     &command_topics_entry,  //
     &command_broker_entry,  //
     &command_config_entry,  //
+    &command_model_entry,   //
     NULL,
 };
 

@@ -150,6 +150,60 @@ enum model_status model_describe(const struct model_options *options, const stru
     return status;
 }
 
+/* "210 Q4_1, 61 F32": the formats in the order in which they first come. */
+static void model_list_formats(const struct gguf *gguf, char *out, size_t out_bytes) {
+    size_t count = gguf_tensor_count(gguf), used = 0;
+    for (size_t i = 0; i < count && used < out_bytes; i++) {
+        const struct block_format *format = gguf_tensor_at(gguf, i)->format;
+        size_t same = 0, first = i;
+        for (size_t j = 0; j < count; j++) {
+            bool is_same = gguf_tensor_at(gguf, j)->format == format;
+            same += is_same;
+            first = is_same && j < first ? j : first;
+        }
+        if (first == i) {
+            used += (size_t)snprintf(out + used, out_bytes - used, "%s%zu %s", i == 0 ? "" : ", ",
+                                     same, format->name);
+        }
+    }
+}
+
+static enum model_status model_identify_open(const struct gguf *gguf, uint32_t vocabulary,
+                                             struct model_identity *identity, char *err,
+                                             size_t err_bytes) {
+    struct tokenizer *tokenizer;
+    struct chat_template chat;
+    size_t size;
+    enum model_status status = model_text_open(gguf, vocabulary, &tokenizer, &chat, err, err_bytes);
+    if (status != MODEL_OK) {
+        return status;
+    }
+    identity->chat = chat.kind;
+    tokenizer_close(tokenizer);
+    (void)gguf_bytes(gguf, &size);
+    identity->file_bytes = size;
+    model_list_formats(gguf, identity->formats, sizeof identity->formats);
+    model_hash(gguf, identity->sha256);
+    return MODEL_OK;
+}
+
+enum model_status model_identify(const char *path, struct model_identity *identity, char *err,
+                                 size_t err_bytes) {
+    char detail[MODEL_DETAIL_BYTES_MAX] = "";
+    struct gguf *gguf = NULL;
+    struct model_config config;
+    enum model_status status = model_read(path, &gguf, &config, detail, sizeof detail);
+    if (status == MODEL_OK) {
+        status = model_identify_open(gguf, config.vocabulary, identity, detail, sizeof detail);
+        model_text_name(gguf, path, identity->name, sizeof identity->name);
+    }
+    gguf_close(gguf);
+    if (status != MODEL_OK) {
+        snprintf(err, err_bytes, "%s: %s", path, detail);
+    }
+    return status;
+}
+
 double model_int8_share_percent(const struct model *model) {
     return model_policy_int8_share_percent(model->policy, &model->config);
 }

@@ -113,6 +113,19 @@ enum model_status model_describe(const struct model_options *options, const stru
                                  struct model_config *config, struct model_plan *plan, char *err,
                                  size_t err_bytes) __attribute__((warn_unused_result));
 
+/* What a file says it is. */
+struct model_identity {
+    char name[MODEL_NAME_BYTES_MAX];
+    char sha256[65];
+    uint64_t file_bytes;
+    char formats[256];            /* how its tensors are stored: "210 Q4_1, 61 F32, 1 Q8_0" */
+    enum chat_template_kind chat; /* CHAT_TEMPLATE_NONE: it has no template */
+};
+
+/* Reads the whole file for its hash, and opens and closes its tokenizer and template. */
+enum model_status model_identify(const char *path, struct model_identity *identity, char *err,
+                                 size_t err_bytes) __attribute__((warn_unused_result));
+
 /* Share of the block linears' multiply-adds that run in INT8 under the model's policy, percent. */
 double model_int8_share_percent(const struct model *model);
 
