@@ -43,7 +43,7 @@ static void sequence_note_seen(struct sequence *sequence, int32_t id, int32_t ti
 
 /* Only the repetition penalty looks at the prompt. */
 static void sequence_note_prompt(struct sequence *sequence) {
-    if (sequence->job.params.repetition_penalty != 1.0f) {
+    if (sequence->seen != NULL && sequence->job.params.repetition_penalty != 1.0f) {
         for (uint32_t i = 0; i < sequence->prompt_tokens; i++) {
             sequence_note_seen(sequence, sequence->tokens[i], 0);
         }

@@ -64,7 +64,7 @@ static struct job matrix_job(int i) {
     }
     prompt[length] = '\0';
     snprintf(id, sizeof id, "matrix-%d", i);
-    struct job job = contract_job(id, prompt, MATRIX_TOKENS);
+    struct job job = engine_run_job(id, prompt, MATRIX_TOKENS);
     job.params.temperature = i % 3 == 0 ? 0.0f : 0.6f + 0.1f * (float)(i % 5);
     job.params.top_k = i % 4 == 0 ? 0 : 20;
     job.params.top_p = i % 5 == 0 ? 1.0f : 0.9f;
@@ -90,18 +90,18 @@ static void run_matrix(struct engine_options options, bool together, struct answ
         assert_int_equal(engine_submit(engine, together ? (uint64_t)i : 0, &job, &rejected),
                          ENGINE_OK);
         if (!together) {
-            contract_finish(engine, NULL, finished, 1);
+            engine_run_finish(engine, NULL, finished, 1);
             memcpy(answers->sha256[i], finished[0].answer_sha256, SHA256_HEX_BYTES);
-            contract_free(finished, 1);
+            engine_run_free(finished, 1);
         }
     }
     if (together) {
-        contract_finish(engine, NULL, finished, MATRIX_JOBS);
+        engine_run_finish(engine, NULL, finished, MATRIX_JOBS);
         for (int i = 0; i < MATRIX_JOBS; i++) {
             assert_int_equal(finished[i].error.code, ERROR_NONE);
             memcpy(answers->sha256[i], finished[i].answer_sha256, SHA256_HEX_BYTES);
         }
-        contract_free(finished, MATRIX_JOBS);
+        engine_run_free(finished, MATRIX_JOBS);
     }
     engine_stats(engine, &answers->stats);
     engine_close(engine);

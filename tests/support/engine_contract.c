@@ -6,72 +6,12 @@
 #include <string.h>
 
 enum { CONTRACT_TICKETS_MAX = 4, CONTRACT_DELAY_MS = 5, CONTRACT_PATIENCE_MS = 60000 };
-#define CONTRACT_STEPS_MAX 100000
-
-struct job contract_job(const char *request_id, const char *prompt, uint32_t max_tokens) {
-    struct job job;
-    job_init(&job);
-    snprintf(job.request_id, sizeof job.request_id, "%s", request_id);
-    job.kind = JOB_PROMPT;
-    job.prompt = strdup(prompt);
-    job.params.max_tokens = max_tokens;
-    job.params.seed = job_default_seed(request_id);
-    return job;
-}
-
-static void contract_step(struct engine *engine, struct clock *clock, int64_t step_ns) {
-    char err[256] = "";
-    bool worked = false;
-    if (engine_step(engine, &worked, err, sizeof err) != ENGINE_OK) {
-        fail_msg("engine_step: %s", err);
-    }
-    if (clock != NULL) {
-        clock_advance(clock, step_ns);
-    }
-}
-
-void contract_collect(struct engine *engine, struct clock *clock, int64_t step_ns,
-                      struct engine_event *events, size_t count) {
-    size_t got = 0;
-    for (size_t steps = 0; got < count; steps++) {
-        assert_true(steps < CONTRACT_STEPS_MAX);
-        contract_step(engine, clock, step_ns);
-        got += engine_take_events(engine, events + got, count - got);
-    }
-}
-
-void contract_finish(struct engine *engine, struct clock *clock, struct engine_event *finished,
-                     size_t count) {
-    size_t ended = 0;
-    memset(finished, 0, count * sizeof *finished);
-    for (size_t steps = 0; ended < count; steps++) {
-        struct engine_event event;
-        assert_true(steps < CONTRACT_STEPS_MAX);
-        contract_step(engine, clock, CLOCK_NS_PER_MS);
-        while (engine_take_events(engine, &event, 1) == 1) {
-            if (event.kind != ENGINE_EVENT_FINISHED) {
-                engine_event_deinit(&event);
-                continue;
-            }
-            assert_true(event.ticket < count);
-            assert_null(finished[event.ticket].text); /* only one end a ticket */
-            finished[event.ticket] = event;
-            ended++;
-        }
-    }
-}
-
-void contract_free(struct engine_event *events, size_t count) {
-    for (size_t i = 0; i < count; i++) {
-        engine_event_deinit(&events[i]);
-    }
-}
 
 static void contract_submit(struct engine *engine, uint64_t ticket) {
     char id[32];
     struct job_error rejected;
     snprintf(id, sizeof id, "job-%llu", (unsigned long long)ticket);
-    struct job job = contract_job(id, "Say a word.", 8);
+    struct job job = engine_run_job(id, "Say a word.", 8);
     assert_int_equal(engine_submit(engine, ticket, &job, &rejected), ENGINE_OK);
 }
 
@@ -87,17 +27,17 @@ void finishes_each_ticket_exactly_once(void **state) {
     for (uint64_t ticket = 0; ticket < CONTRACT_TICKETS_MAX; ticket++) {
         contract_submit(engine, ticket);
     }
-    contract_finish(engine, &clock, finished, CONTRACT_TICKETS_MAX);
+    engine_run_finish(engine, &clock, finished, CONTRACT_TICKETS_MAX);
     for (size_t i = 0; i < CONTRACT_TICKETS_MAX; i++) {
         assert_non_null(finished[i].text);
         assert_int_equal(strlen(finished[i].answer_sha256), SHA256_HEX_BYTES - 1);
     }
     for (int steps = 0; steps < 100; steps++) {
         struct engine_event more;
-        contract_step(engine, &clock, CLOCK_NS_PER_MS);
+        engine_run_step(engine, &clock, CLOCK_NS_PER_MS);
         assert_int_equal(engine_take_events(engine, &more, 1), 0);
     }
-    contract_free(finished, CONTRACT_TICKETS_MAX);
+    engine_run_free(finished, CONTRACT_TICKETS_MAX);
     engine_close(engine);
 }
 
@@ -105,14 +45,14 @@ void moves_a_job_on_ok_and_leaves_it_on_busy(void **state) {
     struct clock clock;
     struct engine *engine = contract_open_virtual(&clock);
     struct job_error rejected;
-    struct job job = contract_job("moves", "Say a word.", 8);
+    struct job job = engine_run_job("moves", "Say a word.", 8);
     assert_int_equal(engine_submit(engine, 0, &job, &rejected), ENGINE_OK);
     assert_null(job.prompt);
     assert_string_equal(job.request_id, "");
     for (uint64_t ticket = 1; ticket < CONTRACT_TICKETS_MAX; ticket++) {
         contract_submit(engine, ticket);
     }
-    job = contract_job("stays", "Say a word.", 8);
+    job = engine_run_job("stays", "Say a word.", 8);
     assert_int_equal(engine_submit(engine, 99, &job, &rejected), ENGINE_BUSY);
     assert_string_equal(job.prompt, "Say a word.");
     job_deinit(&job);
@@ -127,8 +67,8 @@ void gives_room_back_when_a_finish_is_taken(void **state) {
         for (uint64_t ticket = 0; ticket < CONTRACT_TICKETS_MAX; ticket++) {
             contract_submit(engine, ticket);
         }
-        contract_finish(engine, &clock, finished, CONTRACT_TICKETS_MAX);
-        contract_free(finished, CONTRACT_TICKETS_MAX);
+        engine_run_finish(engine, &clock, finished, CONTRACT_TICKETS_MAX);
+        engine_run_free(finished, CONTRACT_TICKETS_MAX);
     }
     struct engine_stats stats;
     engine_stats(engine, &stats);
@@ -140,15 +80,15 @@ void rejects_an_empty_prompt_and_leaves_the_job(void **state) {
     struct clock clock;
     struct engine *engine = contract_open_virtual(&clock);
     struct job_error rejected = {.code = ERROR_NONE};
-    struct job job = contract_job("empty", "", 8);
+    struct job job = engine_run_job("empty", "", 8);
     assert_int_equal(engine_submit(engine, 0, &job, &rejected), ENGINE_REJECTED);
     assert_int_equal(rejected.code, ERROR_EMPTY_PROMPT);
     assert_string_equal(job.request_id, "empty");
     job_deinit(&job);
     contract_submit(engine, 0); /* its neighbours are welcome */
     struct engine_event finished;
-    contract_finish(engine, &clock, &finished, 1);
-    contract_free(&finished, 1);
+    engine_run_finish(engine, &clock, &finished, 1);
+    engine_run_free(&finished, 1);
     engine_close(engine);
 }
 
@@ -160,7 +100,7 @@ void ends_a_cancelled_ticket_within_one_step(void **state) {
     }
     assert_true(engine_cancel(engine, 1, FINISH_CANCELLED));
     assert_true(engine_cancel(engine, 2, FINISH_DEADLINE));
-    contract_step(engine, &clock, 0);
+    engine_run_step(engine, &clock, 0);
     struct engine_event event;
     bool is_ended[3] = {false};
     while (engine_take_events(engine, &event, 1) == 1) {
@@ -174,9 +114,9 @@ void ends_a_cancelled_ticket_within_one_step(void **state) {
     }
     assert_true(is_ended[1] && is_ended[2] && !is_ended[0]);
     struct engine_event finished;
-    contract_finish(engine, &clock, &finished, 1); /* ticket 0 is unharmed */
+    engine_run_finish(engine, &clock, &finished, 1); /* ticket 0 is unharmed */
     assert_int_not_equal(finished.finish_reason, FINISH_CANCELLED);
-    contract_free(&finished, 1);
+    engine_run_free(&finished, 1);
     engine_close(engine);
 }
 
@@ -186,7 +126,7 @@ void ignores_a_cancel_of_an_unknown_ticket(void **state) {
     struct engine_event event;
     assert_true(engine_cancel(engine, 77, FINISH_CANCELLED));
     assert_true(engine_drain(engine));
-    contract_step(engine, &clock, 0);
+    engine_run_step(engine, &clock, 0);
     assert_int_equal(engine_take_events(engine, &event, 1), 0);
     engine_close(engine);
 }
@@ -203,7 +143,7 @@ void keeps_its_descriptor_readable_while_events_wait(void **state) {
     assert_false(contract_is_readable(engine, 0));
     contract_submit(engine, 0);
     for (int steps = 0; steps < 1000; steps++) {
-        contract_step(engine, &clock, CLOCK_NS_PER_MS);
+        engine_run_step(engine, &clock, CLOCK_NS_PER_MS);
     }
     bool is_finished = false;
     while (!is_finished) { /* one at a time: started, then the end at least */
@@ -221,10 +161,10 @@ void frees_work_and_events_that_nobody_took(void **state) {
     struct engine *engine = contract_open_virtual(&clock);
     contract_submit(engine, 0);
     for (int steps = 0; steps < 1000; steps++) {
-        contract_step(engine, &clock, CLOCK_NS_PER_MS);
+        engine_run_step(engine, &clock, CLOCK_NS_PER_MS);
     }
     contract_submit(engine, 1);
-    contract_step(engine, &clock, 0);
+    engine_run_step(engine, &clock, 0);
     contract_submit(engine, 2);
     engine_close(engine); /* a leak checker is the judge */
     engine_close(NULL);
@@ -256,12 +196,12 @@ void gives_times_in_the_order_of_a_life(void **state) {
     struct engine_event event;
     int64_t submitted_ns = clock_monotonic_ns(&clock);
     contract_submit(engine, 0);
-    contract_finish(engine, &clock, &event, 1);
+    engine_run_finish(engine, &clock, &event, 1);
     assert_int_equal(event.admitted_ns, submitted_ns);
     assert_true(event.started_ns >= event.admitted_ns);
     assert_true(event.first_token_ns >= event.started_ns);
     assert_true(event.finished_ns >= event.first_token_ns);
     assert_true(event.usage.prompt_tokens > 0 && event.usage.completion_tokens > 0);
-    contract_free(&event, 1);
+    engine_run_free(&event, 1);
     engine_close(engine);
 }

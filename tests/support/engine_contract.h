@@ -7,22 +7,12 @@
 
 #include "engine/clock.h"
 #include "engine/engine.h"
+#include "tests/support/engine_run.h"
 #include "tests/support/test.h"
 
 /* Defined by the test file: an engine that admits `tickets_max` tickets at once and answers each
  * job no earlier than `delay_ms` after its admission by `clock`, or needs several steps for it. */
 struct engine *contract_open(uint32_t tickets_max, int64_t delay_ms, struct clock *clock);
-
-/* A job with a prompt of its own, as job_decode would give it. */
-struct job contract_job(const char *request_id, const char *prompt, uint32_t max_tokens);
-
-/* Steps (advancing the clock, unless NULL, by step_ns) until `count` events of any kind came. */
-void contract_collect(struct engine *engine, struct clock *clock, int64_t step_ns,
-                      struct engine_event *events, size_t count);
-/* Steps until all of `count` tickets are finished; the FINISHED event of ticket t is at [t]. */
-void contract_finish(struct engine *engine, struct clock *clock, struct engine_event *finished,
-                     size_t count);
-void contract_free(struct engine_event *events, size_t count);
 
 void finishes_each_ticket_exactly_once(void **state);
 void moves_a_job_on_ok_and_leaves_it_on_busy(void **state);

@@ -27,13 +27,13 @@ static void answers_no_earlier_than_its_delay(void **state) {
     clock_init_virtual(&clock, 0, 0);
     struct engine *engine = contract_open(4, 10, &clock);
     struct job_error rejected;
-    struct job job = contract_job("a", "x", 1);
+    struct job job = engine_run_job("a", "x", 1);
     assert_int_equal(engine_submit(engine, 0, &job, &rejected), ENGINE_OK);
     struct engine_event event;
-    contract_collect(engine, &clock, CLOCK_NS_PER_MS, &event, 1);
+    engine_run_collect(engine, &clock, CLOCK_NS_PER_MS, &event, 1);
     assert_int_equal(event.kind, ENGINE_EVENT_STARTED);
     engine_event_deinit(&event);
-    contract_collect(engine, &clock, CLOCK_NS_PER_MS, &event, 1);
+    engine_run_collect(engine, &clock, CLOCK_NS_PER_MS, &event, 1);
     assert_int_equal(event.kind, ENGINE_EVENT_FINISHED);
     assert_int_equal(event.finished_ns - event.admitted_ns, 10 * CLOCK_NS_PER_MS);
     engine_event_deinit(&event);
@@ -44,14 +44,14 @@ static void gives_the_text_and_tokens_asked_for(void **state) {
     struct engine_null_options options = {.answer_bytes = 100, .completion_tokens = 7};
     struct engine *engine = open_null(&options);
     struct job_error rejected;
-    struct job job = contract_job("a", "x", 1);
+    struct job job = engine_run_job("a", "x", 1);
     assert_int_equal(engine_submit(engine, 0, &job, &rejected), ENGINE_OK);
     struct engine_event event;
-    contract_finish(engine, NULL, &event, 1);
+    engine_run_finish(engine, NULL, &event, 1);
     assert_int_equal(strlen(event.text), 100);
     assert_int_equal(event.usage.completion_tokens, 7);
     assert_int_equal(event.finish_reason, FINISH_STOP);
-    contract_free(&event, 1);
+    engine_run_free(&event, 1);
     engine_close(engine);
 }
 
@@ -61,16 +61,16 @@ static void fails_every_nth_job_when_asked_to(void **state) {
     struct engine_event finished[8];
     for (uint64_t ticket = 0; ticket < 8; ticket++) {
         struct job_error rejected;
-        struct job job = contract_job("a", "x", 1);
+        struct job job = engine_run_job("a", "x", 1);
         assert_int_equal(engine_submit(engine, ticket, &job, &rejected), ENGINE_OK);
     }
-    contract_finish(engine, NULL, finished, 8);
+    engine_run_finish(engine, NULL, finished, 8);
     for (int i = 0; i < 8; i++) {
         bool fails = (i + 1) % 3 == 0;
         assert_int_equal(finished[i].finish_reason, fails ? FINISH_ERROR : FINISH_STOP);
         assert_int_equal(finished[i].error.code, fails ? ERROR_NUMERIC : ERROR_NONE);
     }
-    contract_free(finished, 8);
+    engine_run_free(finished, 8);
     engine_close(engine);
 }
 
@@ -80,7 +80,7 @@ static void tells_its_worker_that_it_has_failed(void **state) {
     char err[256] = "";
     struct job_error rejected;
     assert_int_equal(engine_start(engine, err, sizeof err), ENGINE_OK);
-    struct job job = contract_job("a", "x", 1);
+    struct job job = engine_run_job("a", "x", 1);
     assert_int_equal(engine_submit(engine, 0, &job, &rejected), ENGINE_OK);
     while (!engine_has_failed(engine, err, sizeof err)) {
         struct pollfd poll_fd = {.fd = engine_event_fd(engine), .events = POLLIN};
@@ -91,7 +91,7 @@ static void tells_its_worker_that_it_has_failed(void **state) {
         }
     }
     assert_non_null(strstr(err, "fail_after"));
-    job = contract_job("b", "x", 1);
+    job = engine_run_job("b", "x", 1);
     assert_int_equal(engine_submit(engine, 1, &job, &rejected), ENGINE_FAILED);
     job_deinit(&job);
     engine_close(engine);
@@ -107,7 +107,7 @@ static void keeps_up_with_a_worker_that_never_stops(void **state) {
     uint64_t submitted = 0, finished = 0;
     while (finished < JOBS) {
         struct job_error rejected;
-        struct job job = contract_job("a", "x", 1);
+        struct job job = engine_run_job("a", "x", 1);
         enum engine_status status = ENGINE_BUSY;
         if (submitted < JOBS) {
             status = engine_submit(engine, submitted, &job, &rejected);
