@@ -45,9 +45,9 @@ static const struct config_option command_submit_table[] = {
 
 static const char command_submit_help[] =
     "Sends jobs and prints their request ids, one a line. A file holds one job in JSON, a job a\n"
-    "line (JSON Lines), or a problem in plain text or Markdown, whose first heading is its title\n"
-    "and which gets an id of its own. `-` is standard input. Every job is checked first: if one\n"
-    "is wrong, none is sent. Options beat what the files say.\n"
+    "line (JSON Lines), or a problem in plain text or Markdown, whose first heading is its title.\n"
+    "A job without a request_id gets one, made of the file's name. `-` is standard input. Every\n"
+    "job is checked first: if one is wrong, none is sent. Options beat what the files say.\n"
     "\n"
     "  solfleet submit two-sum.md --language zh --wait --show\n"
     "  solfleet submit jobs.jsonl --priority 2\n"

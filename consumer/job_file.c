@@ -8,6 +8,8 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "schemas/json.h"
+
 /* ---- what kind of file ------------------------------------------------------------------------ */
 
 /* The text without a byte order mark and blanks around it. */
@@ -240,9 +242,36 @@ static bool job_file_check_value(struct job_file *file, char *value, size_t valu
     return added;
 }
 
-static bool job_file_add_json(struct job_file *file, const struct job_file_place *place,
-                              const char *text, size_t bytes, const struct job_file_wishes *wishes,
-                              const struct job_file_report *report) {
+/* True for a JSON object that names no request_id. */
+static bool job_file_lacks_id(const char *text, size_t bytes) {
+    const struct json_limits limits = {JOB_VALUE_BYTES_MAX, JSON_DEPTH_MAX, false};
+    struct json json;
+    struct job_error error;
+    if (json_parse(&json, text, bytes, &limits, &error) != ERROR_NONE) {
+        return false; /* job_decode will say what is wrong */
+    }
+    bool lacks =
+        json.nodes[0].type == JSON_OBJECT && json_member(&json.nodes[0], "request_id") == NULL;
+    json_deinit(&json);
+    return lacks;
+}
+
+/* A copy of a JSON job with an id of its own put in front; NULL when memory ran out. */
+static char *job_file_put_id(const char *source, const char *text, size_t *bytes) {
+    char request_id[JOB_ID_BYTES_MAX + 1], *copy = NULL;
+    job_file_make_id(source, request_id);
+    size_t rest_bytes = *bytes - 1;
+    const char *rest = job_file_trim(text + 1, &rest_bytes);
+    int length = asprintf(&copy, "{\"request_id\":\"%s\"%s%.*s", request_id,
+                          rest[0] == '}' ? "" : ",", (int)rest_bytes, rest);
+    *bytes = length > 0 ? (size_t)length : 0;
+    return length > 0 ? copy : NULL;
+}
+
+static bool job_file_add_object(struct job_file *file, const struct job_file_place *place,
+                                const char *text, size_t bytes,
+                                const struct job_file_wishes *wishes,
+                                const struct job_file_report *report) {
     struct job_limits limits = job_limits_default();
     struct job job;
     struct job_error error;
@@ -253,6 +282,18 @@ static bool job_file_add_json(struct job_file *file, const struct job_file_place
     char *value = job_file_value(&job, text, &bytes, wishes);
     job_deinit(&job);
     return value && job_file_check_value(file, value, bytes, place, report);
+}
+
+static bool job_file_add_json(struct job_file *file, const struct job_file_place *place,
+                              const char *text, size_t bytes, const struct job_file_wishes *wishes,
+                              const struct job_file_report *report) {
+    if (!job_file_lacks_id(text, bytes)) {
+        return job_file_add_object(file, place, text, bytes, wishes, report);
+    }
+    char *named = job_file_put_id(place->source, text, &bytes);
+    bool added = named && job_file_add_object(file, place, named, bytes, wishes, report);
+    free(named);
+    return added;
 }
 
 static bool job_file_add_lines(struct job_file *file, const char *source, const char *text,

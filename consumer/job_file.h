@@ -1,8 +1,8 @@
 /* A job file: what a user hands to `submit`, turned into jobs that have been checked.
  *
  * Three kinds: one JSON job (over as many lines as it likes), JSON Lines (a job a line), or a
- * problem in plain text or Markdown, which becomes a `problem` job under a generated id. Owns what
- * it made. One thread. Refuses to know where jobs go. */
+ * problem in plain text or Markdown, which becomes a `problem` job. A job that names no request_id
+ * gets one. Owns what it made. One thread. Refuses to know where jobs go. */
 #ifndef SOLFLEET_CONSUMER_JOB_FILE_H
 #define SOLFLEET_CONSUMER_JOB_FILE_H
 
