@@ -394,16 +394,20 @@ static bool status_client_event_id(const struct status_client *client, const red
         strcmp(reply->element[0]->str, "message") != 0) {
         return false;
     }
-    char stem[STATUS_CLIENT_KEY_BYTES_MAX];
-    bool fits = status_channel(stem, sizeof stem, client->prefix, "");
+    /* The channel of no id, "solfleet:events:{}", is what stands around one. */
+    char around[STATUS_CLIENT_KEY_BYTES_MAX];
+    bool fits = status_channel(around, sizeof around, client->prefix, "");
     assert(fits);
+    size_t head_bytes = strlen(around) - 1;
     const char *channel = reply->element[1]->str;
-    size_t stem_bytes = strlen(stem);
-    if (strncmp(channel, stem, stem_bytes) != 0 ||
-        strlen(channel + stem_bytes) > JOB_ID_BYTES_MAX) {
+    size_t channel_bytes = strlen(channel);
+    if (channel_bytes <= head_bytes || channel_bytes - head_bytes - 1 > JOB_ID_BYTES_MAX ||
+        memcmp(channel, around, head_bytes) != 0) {
         return false;
     }
-    snprintf(id, JOB_ID_BYTES_MAX + 1, "%s", channel + stem_bytes);
+    size_t id_bytes = channel_bytes - head_bytes - 1;
+    memcpy(id, channel + head_bytes, id_bytes);
+    id[id_bytes] = '\0';
     return true;
 }
 
