@@ -70,7 +70,8 @@ static void config_nearest(const struct config_option *options, size_t count, un
         *at = *at == '-' ? '_' : (char)tolower((unsigned char)*at);
     }
     for (size_t i = 0; i < count; i++) {
-        unsigned distance = config_value_distance(plain, options[i].name);
+        bool begun = plain[0] != '\0' && strncmp(options[i].name, plain, strlen(plain)) == 0;
+        unsigned distance = begun ? 1 : config_value_distance(plain, options[i].name);
         bool heeded = options[i].commands == 0 || (options[i].commands & commands) != 0;
         if (heeded && distance < *best_distance) {
             *best = options[i].name;
