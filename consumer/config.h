@@ -98,7 +98,7 @@ struct config {
     int64_t commit_interval_ms, commit_records;
     int64_t drain_timeout_ms;
     int64_t status_ttl_s, result_max_bytes_in_status;
-    int64_t redis_claim_timeout_ms, redis_backlog_max;
+    int64_t redis_claim_timeout_ms, redis_timeout_ms, redis_backlog_max;
     const char *log_level;
 
     /* every command */

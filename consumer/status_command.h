@@ -1,0 +1,55 @@
+/* A status command: one script call over many keys, written as the bytes that go to the server.
+ *
+ * Keys stand before all arguments in a call, so both are gathered apart and joined when the command
+ * is sealed. Sealed bytes can be sent again, as often as needed. One thread. A command owns its
+ * bytes; memory is bounded by STATUS_COMMAND_KEYS_MAX and the texts given. Refuses to know sockets,
+ * replies and what the fields mean. */
+#ifndef SOLFLEET_CONSUMER_STATUS_COMMAND_H
+#define SOLFLEET_CONSUMER_STATUS_COMMAND_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "consumer/status_script.h"
+
+/* Throughput grows little beyond; longer calls would hold up other clients of the server. */
+#define STATUS_COMMAND_KEYS_MAX 128
+
+struct status_command_bytes {
+    char *data;
+    size_t size, capacity;
+};
+
+struct status_command {
+    struct status_command *next; /* its owner's list */
+    enum status_script script;
+    uint32_t key_count;
+    uint64_t tickets[STATUS_COMMAND_KEYS_MAX];
+    bool told;       /* its owner has answered for these tickets */
+    bool replayed;   /* its owner sends it a second time */
+    int64_t sent_ns; /* its owner's time */
+    struct status_command_bytes keys, args;
+    struct status_command_bytes sealed;
+};
+
+/* NULL when memory ran out. */
+struct status_command *status_command_new(enum status_script script);
+void status_command_free(struct status_command *command);
+
+/* Begins the next key; its arguments follow in the script's order. */
+void status_command_key(struct status_command *command, uint64_t ticket, const char *key);
+void status_command_text(struct status_command *command, const char *text, size_t size);
+/* NULL counts as "". */
+void status_command_string(struct status_command *command, const char *text);
+void status_command_int(struct status_command *command, int64_t value);
+
+/* Makes `sealed` from what was gathered: EVALSHA sha1 count keys… shared… arguments… . */
+void status_command_seal(struct status_command *command, const char *sha1,
+                         const char *const shared[STATUS_SCRIPT_SHARED_ARGS]);
+
+/* One command of plain words, in the same form. */
+void status_command_words(struct status_command_bytes *out, const char *const *words,
+                          uint32_t count);
+
+#endif
