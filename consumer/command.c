@@ -6,6 +6,7 @@
 /* A command adds its two lines here when it lands. */
 extern const struct command command_broker_entry;
 extern const struct command command_config_entry;
+extern const struct command command_generate_entry;
 extern const struct command command_model_entry;
 extern const struct command command_results_entry;
 extern const struct command command_status_entry;
@@ -14,14 +15,15 @@ extern const struct command command_topics_entry;
 extern const struct command command_wait_entry;
 
 static const struct command *const command_table[] = {
-    &command_submit_entry,  //
-    &command_status_entry,  //
-    &command_wait_entry,    //
-    &command_results_entry, //
-    &command_topics_entry,  //
-    &command_broker_entry,  //
-    &command_config_entry,  //
-    &command_model_entry,   //
+    &command_submit_entry,   //
+    &command_status_entry,   //
+    &command_wait_entry,     //
+    &command_results_entry,  //
+    &command_topics_entry,   //
+    &command_broker_entry,   //
+    &command_generate_entry, //
+    &command_model_entry,    //
+    &command_config_entry,   //
     NULL,
 };
 
