@@ -5,6 +5,7 @@
 
 /* A command adds its two lines here when it lands. */
 extern const struct command command_broker_entry;
+extern const struct command command_compare_entry;
 extern const struct command command_config_entry;
 extern const struct command command_generate_entry;
 extern const struct command command_model_entry;
@@ -24,6 +25,7 @@ static const struct command *const command_table[] = {
     &command_generate_entry, //
     &command_model_entry,    //
     &command_config_entry,   //
+    &command_compare_entry, //
     NULL,
 };
 
