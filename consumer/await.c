@@ -21,11 +21,12 @@ struct await {
 
 /* ---- while waiting ---------------------------------------------------------------------------- */
 
-static void await_on_change(void *context, size_t index, const struct watch_entry *entry) {
+static void await_on_change(void *context, size_t index, const struct watch_entry *entry,
+                            enum status_state before) {
     struct await *await = context;
     const struct await_options *options = await->options;
     if (options->live) {
-        progress_view_change(&await->view, index);
+        progress_view_change(&await->view, index, before);
     } else if (options->print == AWAIT_PRINT_LINE && !await->config->json && entry->ended) {
         progress_view_print_entry(stdout, entry);
         fflush(stdout);

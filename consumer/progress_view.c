@@ -7,6 +7,7 @@
 #include "engine/clock.h"
 
 #define PROGRESS_VIEW_ID_COLUMNS 40
+#define PROGRESS_VIEW_RUNNING_MAX 16              /* of them are told of with each sum */
 #define PROGRESS_VIEW_SUM_NS (5 * CLOCK_NS_PER_S) /* between two sums in a plain view */
 
 struct progress_view_tally {
@@ -157,6 +158,17 @@ static void progress_view_draw_table(struct progress_view *view) {
     fflush(view->to);
 }
 
+static void progress_view_print_running(const struct progress_view *view) {
+    size_t printed = 0;
+    for (size_t i = 0; i < view->count && printed < PROGRESS_VIEW_RUNNING_MAX; i++) {
+        if (view->entries[i].status.state == STATUS_RUNNING) {
+            progress_view_print_cells(view->to, &view->entries[i]);
+            fputc('\n', view->to);
+            printed++;
+        }
+    }
+}
+
 void progress_view_draw(struct progress_view *view) {
     if (view->drawing) {
         progress_view_draw_table(view);
@@ -165,13 +177,14 @@ void progress_view_draw(struct progress_view *view) {
     int64_t now_ns = clock_monotonic_ns(NULL);
     if (now_ns - view->summed_ns >= PROGRESS_VIEW_SUM_NS) {
         view->summed_ns = now_ns;
+        progress_view_print_running(view);
         progress_view_print_tally(view, "\n");
         fflush(view->to);
     }
 }
 
-void progress_view_change(struct progress_view *view, size_t index) {
-    if (!view->drawing) {
+void progress_view_change(struct progress_view *view, size_t index, enum status_state before) {
+    if (!view->drawing && view->entries[index].status.state != before) {
         progress_view_print_cells(view->to, &view->entries[index]);
         fputc('\n', view->to);
         fflush(view->to);
@@ -181,7 +194,7 @@ void progress_view_change(struct progress_view *view, size_t index) {
 void progress_view_print_sum(const struct progress_view *view) {
     struct progress_view_tally tally = progress_view_count(view);
     double elapsed_s = progress_view_elapsed_s(view);
-    fprintf(view->to, "%zu jobs: %zu done", view->count, tally.done);
+    fprintf(view->to, "%zu job%s: %zu done", view->count, view->count == 1 ? "" : "s", tally.done);
     if (tally.done < view->count) {
         fprintf(view->to, ", %zu not", view->count - tally.done);
     }

@@ -68,18 +68,25 @@ static bool watch_differs(const struct status *old, const struct status *new) {
            old->completion_tokens != new->completion_tokens;
 }
 
+static void watch_tell(const struct watch *watch, size_t index, enum status_state before) {
+    if (watch->options->on_change) {
+        watch->options->on_change(watch->options->context, index, &watch->entries[index], before);
+    }
+}
+
 /* Puts a status that was read into its entry; takes it over. */
 static void watch_take(struct watch *watch, size_t index, struct status *read, int64_t now_ns) {
     struct watch_entry *entry = &watch->entries[index];
+    enum status_state before = entry->status.state;
     if (read->state == STATUS_UNKNOWN) {
-        if (entry->status.state != STATUS_UNKNOWN && !entry->missing_since_ns) {
+        if (before != STATUS_UNKNOWN && !entry->missing_since_ns) {
             entry->missing_since_ns = now_ns; /* it was there: it has just expired */
         }
         entry->given_up =
             now_ns - entry->missing_since_ns >= watch->options->grace_ms * CLOCK_NS_PER_MS;
         status_deinit(read);
-        if (entry->given_up && watch->options->on_change) {
-            watch->options->on_change(watch->options->context, index, entry);
+        if (entry->given_up) {
+            watch_tell(watch, index, before);
         }
         return;
     }
@@ -88,8 +95,8 @@ static void watch_take(struct watch *watch, size_t index, struct status *read, i
     entry->status = *read;
     entry->missing_since_ns = 0;
     entry->ended = status_state_is_terminal(read->state);
-    if (differs && watch->options->on_change) {
-        watch->options->on_change(watch->options->context, index, entry);
+    if (differs) {
+        watch_tell(watch, index, before);
     }
 }
 

@@ -38,8 +38,10 @@ struct watch_options {
     int64_t reconnect_ms;        /* how long Redis may be away */
     int64_t tick_ms;             /* most time between two calls of on_tick; 0 = 1000 */
     struct interrupt *interrupt; /* borrowed; NULL = not interruptible */
-    /* Both may be NULL. on_change comes when an entry's state or progress differs. */
-    void (*on_change)(void *context, size_t index, const struct watch_entry *entry);
+    /* Both may be NULL. on_change comes when an entry's state or progress differs; `before` is the
+     * state it had. */
+    void (*on_change)(void *context, size_t index, const struct watch_entry *entry,
+                      enum status_state before);
     void (*on_tick)(void *context);
     void *context;
 };

@@ -268,7 +268,7 @@ static void waits_live_until_a_job_ends(void **state) {
     end_job("slow", "done");
     assert_int_equal(finish(waiting), COMMAND_EXIT_OK);
     assert_out("done");
-    assert_out("1 jobs: 1 done in ");
+    assert_out("1 job: 1 done in ");
     assert_null(strchr(out, '\x1b')); /* no terminal, no escapes */
 }
 

@@ -55,8 +55,12 @@ static void on_tick(void *context) {
     scene->ticks++;
 }
 
-static void on_change(void *context, size_t index, const struct watch_entry *entry) {
+static void on_change(void *context, size_t index, const struct watch_entry *entry,
+                      enum status_state before) {
     struct scene *scene = context;
+    if (scene->changes > 0 && index == 0) {
+        assert_int_equal(before, scene->seen[(scene->changes - 1) % 16]);
+    }
     scene->seen[scene->changes++ % 16] = entry->status.state;
 }
 
