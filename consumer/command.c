@@ -4,6 +4,7 @@
 #include <string.h>
 
 /* A command adds its two lines here when it lands. */
+extern const struct command command_bench_entry;
 extern const struct command command_broker_entry;
 extern const struct command command_compare_entry;
 extern const struct command command_config_entry;
@@ -25,7 +26,8 @@ static const struct command *const command_table[] = {
     &command_generate_entry, //
     &command_model_entry,    //
     &command_config_entry,   //
-    &command_compare_entry, //
+    &command_compare_entry,  //
+    &command_bench_entry,    //
     NULL,
 };
 

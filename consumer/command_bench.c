@@ -1,0 +1,27 @@
+#include "consumer/command_bench.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "consumer/command.h"
+
+static void command_bench_print_help(FILE *to) {
+    fprintf(to, "usage: solfleet bench engine [OPTION...]\n\n"
+                "  engine    the model alone: tokens a second at given batch sizes\n"
+                "\n'solfleet bench engine --help' explains.\n");
+}
+
+static int command_bench_run(int argc, char **argv) {
+    const char *which = argc > 1 ? argv[1] : "";
+    if (strcmp(which, "engine") == 0) {
+        return command_bench_engine_run(argc - 1, argv + 1);
+    }
+    if (strcmp(which, "--help") == 0 || strcmp(which, "-h") == 0) {
+        command_bench_print_help(stdout);
+        return COMMAND_EXIT_OK;
+    }
+    command_bench_print_help(stderr);
+    return COMMAND_EXIT_USAGE;
+}
+
+const struct command command_bench_entry = {"bench", "measure the engine", command_bench_run};

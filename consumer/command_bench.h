@@ -1,0 +1,8 @@
+/* The benchmarks behind `solfleet bench`, each with its own options and help. Main thread. */
+#ifndef SOLFLEET_CONSUMER_COMMAND_BENCH_H
+#define SOLFLEET_CONSUMER_COMMAND_BENCH_H
+
+/* argv[0] is the benchmark's name. Returns a command_exit. */
+int command_bench_engine_run(int argc, char **argv);
+
+#endif
