@@ -13,6 +13,16 @@ static const char kafka_admin_absent[] =
     "a topic is missing, and this broker has no admin interface (solfleet broker makes its topics "
     "itself, named by its --jobs-topic, --results-topic and --dead-letter-topic)";
 
+struct kafka_admin {
+    rd_kafka_t *handle;
+    rd_kafka_queue_t *queue;
+    struct kafka_admin_topic *topics;
+    size_t count;
+    int64_t timeout_ms;
+    bool served; /* there is a controller */
+    char last_error[KAFKA_CLIENT_ERROR_BYTES];
+};
+
 static void kafka_admin_on_error(rd_kafka_t *handle, int error, const char *reason, void *opaque) {
     (void)handle;
     char *last_error = opaque;
@@ -49,37 +59,54 @@ static bool kafka_admin_is_served(rd_kafka_t *handle, const struct rd_kafka_meta
     return false;
 }
 
-/* Marks the topics that exist. Asks for all, since asking for one by name may make it. */
-static enum kafka_client_status kafka_admin_look(rd_kafka_t *handle,
-                                                 struct kafka_admin_topic *topics, size_t count,
-                                                 int64_t timeout_ms, const char *last_error,
-                                                 bool *served, char *err, size_t err_bytes) {
+/* Fills partitions_found of the topics that are there. Asks for all, since asking for one by name
+ * may make it. */
+static enum kafka_client_status kafka_admin_look(struct kafka_admin *admin, char *err,
+                                                 size_t err_bytes) {
     const struct rd_kafka_metadata *found = NULL;
-    rd_kafka_resp_err_t error = rd_kafka_metadata(handle, 1, NULL, &found, (int)timeout_ms);
+    rd_kafka_resp_err_t error =
+        rd_kafka_metadata(admin->handle, 1, NULL, &found, (int)admin->timeout_ms);
     if (error) {
-        rd_kafka_poll(handle, 0);
-        snprintf(err, err_bytes, "%s", last_error[0] ? last_error : rd_kafka_err2str(error));
+        rd_kafka_poll(admin->handle, 0);
+        snprintf(err, err_bytes, "%s",
+                 admin->last_error[0] ? admin->last_error : rd_kafka_err2str(error));
         return KAFKA_CLIENT_UNREACHABLE;
     }
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < admin->count; i++) {
         for (int j = 0; j < found->topic_cnt; j++) {
-            if (strcmp(found->topics[j].topic, topics[i].name) == 0 &&
-                found->topics[j].partition_cnt > 0) {
-                topics[i].existed = true;
-                topics[i].partitions_found = found->topics[j].partition_cnt;
+            if (strcmp(found->topics[j].topic, admin->topics[i].name) == 0) {
+                admin->topics[i].partitions_found = found->topics[j].partition_cnt;
             }
         }
     }
-    *served = kafka_admin_is_served(handle, found);
+    admin->served = kafka_admin_is_served(admin->handle, found);
     rd_kafka_metadata_destroy(found);
     return KAFKA_CLIENT_OK;
 }
 
+/* Waits, for a moment, until every topic is seen: whoever is told that they exist will use them. */
+static enum kafka_client_status kafka_admin_settle(struct kafka_admin *admin, char *err,
+                                                   size_t err_bytes) {
+    for (int waited_ms = 0; waited_ms <= KAFKA_CLIENT_SETTLE_MS;
+         waited_ms += KAFKA_CLIENT_SETTLE_STEP_MS) {
+        enum kafka_client_status status = kafka_admin_look(admin, err, err_bytes);
+        size_t missing = 0;
+        for (size_t i = 0; i < admin->count; i++) {
+            missing += admin->topics[i].partitions_found == 0;
+        }
+        if (status != KAFKA_CLIENT_OK || missing == 0) {
+            return status;
+        }
+        rd_kafka_poll(admin->handle, KAFKA_CLIENT_SETTLE_STEP_MS);
+    }
+    return KAFKA_CLIENT_OK;
+}
+
 /* Waits for the answer to an admin request; NULL with the reason in err and *status. */
-static rd_kafka_event_t *kafka_admin_answer(rd_kafka_queue_t *queue, int64_t timeout_ms,
+static rd_kafka_event_t *kafka_admin_answer(const struct kafka_admin *admin,
                                             enum kafka_client_status *status, char *err,
                                             size_t err_bytes) {
-    rd_kafka_event_t *event = rd_kafka_queue_poll(queue, (int)timeout_ms + 1000);
+    rd_kafka_event_t *event = rd_kafka_queue_poll(admin->queue, (int)admin->timeout_ms + 1000);
     rd_kafka_resp_err_t error = event ? rd_kafka_event_error(event) : RD_KAFKA_RESP_ERR__TIMED_OUT;
     if (!error) {
         return event;
@@ -93,18 +120,23 @@ static rd_kafka_event_t *kafka_admin_answer(rd_kafka_queue_t *queue, int64_t tim
     return NULL;
 }
 
-static enum kafka_client_status kafka_admin_check_created(rd_kafka_event_t *event, char *err,
+static enum kafka_client_status kafka_admin_check_created(struct kafka_admin *admin,
+                                                          rd_kafka_event_t *event, char *err,
                                                           size_t err_bytes) {
-    size_t count = 0;
-    const rd_kafka_topic_result_t **results =
-        rd_kafka_CreateTopics_result_topics(rd_kafka_event_CreateTopics_result(event), &count);
-    for (size_t i = 0; i < count; i++) {
+    size_t result_count = 0;
+    const rd_kafka_topic_result_t **results = rd_kafka_CreateTopics_result_topics(
+        rd_kafka_event_CreateTopics_result(event), &result_count);
+    for (size_t i = 0; i < result_count; i++) {
         rd_kafka_resp_err_t error = rd_kafka_topic_result_error(results[i]);
-        /* Somebody else made it since we looked: as good as made by us. */
-        if (error && error != RD_KAFKA_RESP_ERR_TOPIC_ALREADY_EXISTS) {
+        const char *name = rd_kafka_topic_result_name(results[i]);
+        if (error == RD_KAFKA_RESP_ERR_TOPIC_ALREADY_EXISTS) {
+            /* Made so lately that the broker we asked had not heard of it. */
+            for (size_t j = 0; j < admin->count; j++) {
+                admin->topics[j].existed |= strcmp(admin->topics[j].name, name) == 0;
+            }
+        } else if (error) {
             const char *said = rd_kafka_topic_result_error_string(results[i]);
-            snprintf(err, err_bytes, "topic %s: %s", rd_kafka_topic_result_name(results[i]),
-                     said ? said : rd_kafka_err2str(error));
+            snprintf(err, err_bytes, "topic %s: %s", name, said ? said : rd_kafka_err2str(error));
             return KAFKA_CLIENT_REFUSED;
         }
     }
@@ -121,57 +153,68 @@ static rd_kafka_NewTopic_t *kafka_admin_describe(const struct kafka_admin_topic 
     return wanted;
 }
 
-static rd_kafka_AdminOptions_t *kafka_admin_options(rd_kafka_t *handle, rd_kafka_admin_op_t op,
-                                                    int64_t timeout_ms) {
-    rd_kafka_AdminOptions_t *options = rd_kafka_AdminOptions_new(handle, op);
+static rd_kafka_AdminOptions_t *kafka_admin_options(const struct kafka_admin *admin,
+                                                    rd_kafka_admin_op_t op) {
+    rd_kafka_AdminOptions_t *options = rd_kafka_AdminOptions_new(admin->handle, op);
     char said[128];
-    rd_kafka_AdminOptions_set_request_timeout(options, (int)timeout_ms, said, sizeof said);
+    rd_kafka_AdminOptions_set_request_timeout(options, (int)admin->timeout_ms, said, sizeof said);
     return options;
 }
 
-static enum kafka_client_status kafka_admin_create(rd_kafka_t *handle, rd_kafka_queue_t *queue,
-                                                   const struct kafka_admin_topic *topics,
-                                                   size_t count, int64_t timeout_ms, char *err,
+static enum kafka_client_status kafka_admin_order(struct kafka_admin *admin,
+                                                  rd_kafka_NewTopic_t **wanted, size_t wanted_count,
+                                                  char *err, size_t err_bytes) {
+    rd_kafka_AdminOptions_t *options = kafka_admin_options(admin, RD_KAFKA_ADMIN_OP_CREATETOPICS);
+    rd_kafka_CreateTopics(admin->handle, wanted, wanted_count, options, admin->queue);
+    rd_kafka_AdminOptions_destroy(options);
+    enum kafka_client_status status = KAFKA_CLIENT_OK;
+    rd_kafka_event_t *event = kafka_admin_answer(admin, &status, err, err_bytes);
+    if (event) {
+        status = kafka_admin_check_created(admin, event, err, err_bytes);
+        rd_kafka_event_destroy(event);
+    }
+    return status;
+}
+
+/* Makes the topics that have not been found. */
+static enum kafka_client_status kafka_admin_create(struct kafka_admin *admin, char *err,
                                                    size_t err_bytes) {
     rd_kafka_NewTopic_t *wanted[KAFKA_ADMIN_TOPICS_MAX];
     size_t wanted_count = 0;
     enum kafka_client_status status = KAFKA_CLIENT_OK;
-    for (size_t i = 0; status == KAFKA_CLIENT_OK && i < count; i++) {
-        if (!topics[i].existed) {
-            wanted[wanted_count] = kafka_admin_describe(&topics[i], err, err_bytes);
+    for (size_t i = 0; status == KAFKA_CLIENT_OK && i < admin->count; i++) {
+        admin->topics[i].existed = admin->topics[i].partitions_found > 0;
+        if (!admin->topics[i].existed) {
+            wanted[wanted_count] = kafka_admin_describe(&admin->topics[i], err, err_bytes);
             status = wanted[wanted_count] ? KAFKA_CLIENT_OK : KAFKA_CLIENT_BAD_SETTING;
             wanted_count += wanted[wanted_count] != NULL;
         }
     }
-    if (status == KAFKA_CLIENT_OK && wanted_count) {
-        rd_kafka_AdminOptions_t *options =
-            kafka_admin_options(handle, RD_KAFKA_ADMIN_OP_CREATETOPICS, timeout_ms);
-        rd_kafka_CreateTopics(handle, wanted, wanted_count, options, queue);
-        rd_kafka_AdminOptions_destroy(options);
-        rd_kafka_event_t *event = kafka_admin_answer(queue, timeout_ms, &status, err, err_bytes);
-        if (event) {
-            status = kafka_admin_check_created(event, err, err_bytes);
-            rd_kafka_event_destroy(event);
-        }
+    if (status == KAFKA_CLIENT_OK && wanted_count && !admin->served) {
+        snprintf(err, err_bytes, "%s", kafka_admin_absent);
+        status = KAFKA_CLIENT_REFUSED;
+    } else if (status == KAFKA_CLIENT_OK && wanted_count) {
+        status = kafka_admin_order(admin, wanted, wanted_count, err, err_bytes);
     }
     rd_kafka_NewTopic_destroy_array(wanted, wanted_count);
     return status;
 }
 
-static void kafka_admin_take_timestamp_type(const rd_kafka_ConfigResource_t *resource,
-                                            struct kafka_admin_topic *topics, size_t count) {
+static void kafka_admin_take_timestamp_type(const struct kafka_admin *admin,
+                                            const rd_kafka_ConfigResource_t *resource) {
     size_t entry_count = 0;
     const rd_kafka_ConfigEntry_t **entries =
         rd_kafka_ConfigResource_configs(resource, &entry_count);
-    for (size_t i = 0; i < count; i++) {
-        if (strcmp(topics[i].name, rd_kafka_ConfigResource_name(resource)) != 0) {
+    for (size_t i = 0; i < admin->count; i++) {
+        struct kafka_admin_topic *topic = &admin->topics[i];
+        if (strcmp(topic->name, rd_kafka_ConfigResource_name(resource)) != 0) {
             continue;
         }
         for (size_t j = 0; j < entry_count; j++) {
             const char *value = rd_kafka_ConfigEntry_value(entries[j]);
             if (value &&
                 strcmp(rd_kafka_ConfigEntry_name(entries[j]), "message.timestamp.type") == 0) {
-                snprintf(topics[i].timestamp_type, sizeof topics[i].timestamp_type, "%s", value);
+                snprintf(topic->timestamp_type, sizeof topic->timestamp_type, "%s", value);
             }
         }
     }
@@ -179,66 +222,64 @@ static void kafka_admin_take_timestamp_type(const rd_kafka_ConfigResource_t *res
 
 /* Fills timestamp_type of topics that existed. A broker that does not tell is no failure: the topics
  * are there. */
-static void kafka_admin_inspect(rd_kafka_t *handle, rd_kafka_queue_t *queue,
-                                struct kafka_admin_topic *topics, size_t count,
-                                int64_t timeout_ms) {
+static void kafka_admin_inspect(struct kafka_admin *admin) {
     rd_kafka_ConfigResource_t *asked[KAFKA_ADMIN_TOPICS_MAX];
     size_t asked_count = 0;
-    for (size_t i = 0; i < count; i++) {
-        if (topics[i].existed) {
+    for (size_t i = 0; i < admin->count; i++) {
+        if (admin->topics[i].existed) {
             asked[asked_count++] =
-                rd_kafka_ConfigResource_new(RD_KAFKA_RESOURCE_TOPIC, topics[i].name);
+                rd_kafka_ConfigResource_new(RD_KAFKA_RESOURCE_TOPIC, admin->topics[i].name);
         }
     }
     if (!asked_count) {
         return;
     }
     rd_kafka_AdminOptions_t *options =
-        kafka_admin_options(handle, RD_KAFKA_ADMIN_OP_DESCRIBECONFIGS, timeout_ms);
-    rd_kafka_DescribeConfigs(handle, asked, asked_count, options, queue);
+        kafka_admin_options(admin, RD_KAFKA_ADMIN_OP_DESCRIBECONFIGS);
+    rd_kafka_DescribeConfigs(admin->handle, asked, asked_count, options, admin->queue);
     rd_kafka_AdminOptions_destroy(options);
     enum kafka_client_status status;
     char ignored[256];
-    rd_kafka_event_t *event =
-        kafka_admin_answer(queue, timeout_ms, &status, ignored, sizeof ignored);
+    rd_kafka_event_t *event = kafka_admin_answer(admin, &status, ignored, sizeof ignored);
     if (event) {
         size_t resource_count = 0;
         const rd_kafka_ConfigResource_t **resources = rd_kafka_DescribeConfigs_result_resources(
             rd_kafka_event_DescribeConfigs_result(event), &resource_count);
         for (size_t i = 0; i < resource_count; i++) {
-            kafka_admin_take_timestamp_type(resources[i], topics, count);
+            kafka_admin_take_timestamp_type(admin, resources[i]);
         }
         rd_kafka_event_destroy(event);
     }
     rd_kafka_ConfigResource_destroy_array(asked, asked_count);
 }
 
+static enum kafka_client_status kafka_admin_run(struct kafka_admin *admin, char *err,
+                                                size_t err_bytes) {
+    enum kafka_client_status status = kafka_admin_look(admin, err, err_bytes);
+    if (status == KAFKA_CLIENT_OK) {
+        status = kafka_admin_create(admin, err, err_bytes);
+    }
+    if (status == KAFKA_CLIENT_OK) {
+        status = kafka_admin_settle(admin, err, err_bytes);
+    }
+    if (status == KAFKA_CLIENT_OK && admin->served) {
+        kafka_admin_inspect(admin);
+    }
+    return status;
+}
+
 enum kafka_client_status kafka_admin_make_topics(const struct config *config,
                                                  struct kafka_admin_topic *topics, size_t count,
                                                  int64_t timeout_ms, char *err, size_t err_bytes) {
     assert(count <= KAFKA_ADMIN_TOPICS_MAX);
-    char last_error[KAFKA_CLIENT_ERROR_BYTES] = "";
-    rd_kafka_t *handle = kafka_admin_open(config, last_error, err, err_bytes);
-    if (!handle) {
+    struct kafka_admin admin = {.topics = topics, .count = count, .timeout_ms = timeout_ms};
+    admin.handle = kafka_admin_open(config, admin.last_error, err, err_bytes);
+    if (!admin.handle) {
         return KAFKA_CLIENT_BAD_SETTING;
     }
-    rd_kafka_queue_t *queue = rd_kafka_queue_new(handle);
-    bool served = false;
-    enum kafka_client_status status =
-        kafka_admin_look(handle, topics, count, timeout_ms, last_error, &served, err, err_bytes);
-    if (status == KAFKA_CLIENT_OK && served) {
-        status = kafka_admin_create(handle, queue, topics, count, timeout_ms, err, err_bytes);
-    }
-    if (status == KAFKA_CLIENT_OK && served) {
-        kafka_admin_inspect(handle, queue, topics, count, timeout_ms);
-    }
-    for (size_t i = 0; status == KAFKA_CLIENT_OK && !served && i < count; i++) {
-        if (!topics[i].existed) {
-            snprintf(err, err_bytes, "%s", kafka_admin_absent);
-            status = KAFKA_CLIENT_REFUSED;
-        }
-    }
-    rd_kafka_queue_destroy(queue);
-    rd_kafka_destroy(handle);
+    admin.queue = rd_kafka_queue_new(admin.handle);
+    enum kafka_client_status status = kafka_admin_run(&admin, err, err_bytes);
+    rd_kafka_queue_destroy(admin.queue);
+    rd_kafka_destroy(admin.handle);
     return status;
 }

@@ -23,7 +23,7 @@ struct kafka_admin_topic {
     size_t property_count;
     /* out */
     bool existed;
-    int partitions_found;    /* where it existed */
+    int partitions_found;    /* now; 0 when the broker asked has not heard of it yet */
     char timestamp_type[32]; /* where it existed and the broker tells; else "" */
 };
 

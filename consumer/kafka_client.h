@@ -6,6 +6,10 @@
 
 #define KAFKA_CLIENT_ERROR_BYTES 192 /* of librdkafka's words about one connection */
 
+/* How long a topic that has just been made may be unknown to the broker that is asked. */
+#define KAFKA_CLIENT_SETTLE_MS 1000
+#define KAFKA_CLIENT_SETTLE_STEP_MS 50
+
 enum kafka_client_status {
     KAFKA_CLIENT_OK = 0,
     KAFKA_CLIENT_NONE,        /* nothing within the time */

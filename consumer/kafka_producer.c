@@ -88,30 +88,55 @@ static void kafka_producer_note(struct kafka_producer *producer, rd_kafka_event_
     rd_kafka_event_destroy(event);
 }
 
-enum kafka_client_status kafka_producer_check(struct kafka_producer *producer, const char *topic,
-                                              int64_t timeout_ms, char *err, size_t err_bytes) {
+/* Asks a broker about the topic; *topic_error is what it says of it. */
+static rd_kafka_resp_err_t kafka_producer_ask(struct kafka_producer *producer, const char *topic,
+                                              int64_t timeout_ms,
+                                              rd_kafka_resp_err_t *topic_error) {
     rd_kafka_topic_t *named = rd_kafka_topic_new(producer->handle, topic, NULL);
     const struct rd_kafka_metadata *found = NULL;
     rd_kafka_resp_err_t error =
         rd_kafka_metadata(producer->handle, 0, named, &found, (int)timeout_ms);
     rd_kafka_topic_destroy(named);
-    if (error) {
-        rd_kafka_event_t *event;
-        while ((event = rd_kafka_queue_poll(producer->queue, 0))) {
-            kafka_producer_note(producer, event); /* nothing was sent: these are errors only */
-        }
-        snprintf(err, err_bytes, "%s",
-                 producer->last_error[0] ? producer->last_error : rd_kafka_err2str(error));
-        return kafka_client_status_of(error);
+    if (!error) {
+        *topic_error =
+            found->topic_cnt == 1 ? found->topics[0].err : RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART;
+        rd_kafka_metadata_destroy(found);
     }
-    error = found->topic_cnt == 1 ? found->topics[0].err : RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART;
-    rd_kafka_metadata_destroy(found);
+    return error;
+}
+
+/* Notes events for some time: before anything was sent, these are errors only. */
+static void kafka_producer_listen(struct kafka_producer *producer, int wait_ms) {
+    rd_kafka_event_t *event;
+    while ((event = rd_kafka_queue_poll(producer->queue, wait_ms))) {
+        kafka_producer_note(producer, event);
+    }
+}
+
+enum kafka_client_status kafka_producer_check(struct kafka_producer *producer, const char *topic,
+                                              int64_t timeout_ms, char *err, size_t err_bytes) {
+    rd_kafka_resp_err_t topic_error = RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART;
+    for (int waited_ms = 0; topic_error == RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART &&
+                            waited_ms <= KAFKA_CLIENT_SETTLE_MS;
+         waited_ms += KAFKA_CLIENT_SETTLE_STEP_MS) {
+        rd_kafka_resp_err_t error = kafka_producer_ask(producer, topic, timeout_ms, &topic_error);
+        if (error) {
+            kafka_producer_listen(producer, 0);
+            snprintf(err, err_bytes, "%s",
+                     producer->last_error[0] ? producer->last_error : rd_kafka_err2str(error));
+            return kafka_client_status_of(error);
+        }
+        if (topic_error == RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART) {
+            kafka_producer_listen(producer, KAFKA_CLIENT_SETTLE_STEP_MS);
+        }
+    }
     /* A broker that is just making the topic answers so: sending will wait for it. */
-    if (error == RD_KAFKA_RESP_ERR_NO_ERROR || error == RD_KAFKA_RESP_ERR_LEADER_NOT_AVAILABLE) {
+    if (topic_error == RD_KAFKA_RESP_ERR_NO_ERROR ||
+        topic_error == RD_KAFKA_RESP_ERR_LEADER_NOT_AVAILABLE) {
         return KAFKA_CLIENT_OK;
     }
-    bool missing = error == RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART;
-    snprintf(err, err_bytes, "topic %s: %s%s", topic, rd_kafka_err2str(error),
+    bool missing = topic_error == RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART;
+    snprintf(err, err_bytes, "topic %s: %s%s", topic, rd_kafka_err2str(topic_error),
              missing ? "; make it with 'solfleet topics create'" : "");
     return KAFKA_CLIENT_REFUSED;
 }

@@ -71,25 +71,44 @@ static enum kafka_client_status kafka_reader_say(struct kafka_reader *reader, in
     return status;
 }
 
-/* Adds every partition of the topic to reader->ends. */
-static enum kafka_client_status kafka_reader_find_partitions(struct kafka_reader *reader,
-                                                             const char *topic, char *err,
-                                                             size_t err_bytes) {
+/* Asks for the topic's partitions; on OK reader->ends has them. */
+static rd_kafka_resp_err_t kafka_reader_ask(struct kafka_reader *reader, const char *topic,
+                                            rd_kafka_resp_err_t *topic_error) {
     rd_kafka_topic_t *named = rd_kafka_topic_new(reader->handle, topic, NULL);
     const struct rd_kafka_metadata *found = NULL;
-    int error = rd_kafka_metadata(reader->handle, 0, named, &found, (int)reader->timeout_ms);
+    rd_kafka_resp_err_t error =
+        rd_kafka_metadata(reader->handle, 0, named, &found, (int)reader->timeout_ms);
     rd_kafka_topic_destroy(named);
     if (error) {
-        return kafka_reader_say(reader, error, "no broker answers", err, err_bytes);
+        return error;
     }
-    error = found->topic_cnt == 1 ? found->topics[0].err : RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART;
-    int count = error ? 0 : found->topics[0].partition_cnt;
-    reader->ends = rd_kafka_topic_partition_list_new(count);
+    *topic_error =
+        found->topic_cnt == 1 ? found->topics[0].err : RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART;
+    int count = *topic_error ? 0 : found->topics[0].partition_cnt;
+    reader->ends = count ? rd_kafka_topic_partition_list_new(count) : NULL;
     for (int i = 0; i < count; i++) {
         rd_kafka_topic_partition_list_add(reader->ends, topic, found->topics[0].partitions[i].id);
     }
     rd_kafka_metadata_destroy(found);
-    return error ? kafka_reader_say(reader, error, topic, err, err_bytes) : KAFKA_CLIENT_OK;
+    return RD_KAFKA_RESP_ERR_NO_ERROR;
+}
+
+static enum kafka_client_status kafka_reader_find_partitions(struct kafka_reader *reader,
+                                                             const char *topic, char *err,
+                                                             size_t err_bytes) {
+    rd_kafka_resp_err_t topic_error = RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART;
+    for (int waited_ms = 0; !reader->ends && waited_ms <= KAFKA_CLIENT_SETTLE_MS;
+         waited_ms += KAFKA_CLIENT_SETTLE_STEP_MS) {
+        rd_kafka_resp_err_t error = kafka_reader_ask(reader, topic, &topic_error);
+        if (error) {
+            return kafka_reader_say(reader, error, "no broker answers", err, err_bytes);
+        }
+        if (topic_error != RD_KAFKA_RESP_ERR_NO_ERROR) {
+            rd_kafka_poll(reader->handle, KAFKA_CLIENT_SETTLE_STEP_MS);
+        }
+    }
+    return reader->ends ? KAFKA_CLIENT_OK
+                        : kafka_reader_say(reader, topic_error, topic, err, err_bytes);
 }
 
 /* Asks where the partition begins and ends, and decides where to read from. */
