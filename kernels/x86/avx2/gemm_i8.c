@@ -10,7 +10,7 @@ static void gemm_i8_row(const struct gemm_i8_args *args, uint32_t panel, uint32_
     const struct weight_form *form = &args->weight->form;
     const int8_t *values = args->weight->packed, *q = args->x.q + (size_t)t * form->k;
     __m256i sum[1][2];
-    avx2_i8_panel(values + panel * avx2_panel_bytes(form->k), form->k, &q, 1, sum);
+    avx2_i8_panel(values + panel * avx2_panel_bytes(form->k), form->k, q, 1, sum);
     int32_t all[REFERENCE_PANEL];
     memcpy(all, sum, sizeof all);
     uint32_t first = panel * REFERENCE_PANEL, left = form->n - first;

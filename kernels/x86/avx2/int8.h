@@ -20,34 +20,56 @@ static inline __m256i avx2_i8_step(__m256i sum, __m256i inputs, __m256i w, __m25
     return _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
 }
 
-static inline int32_t avx2_i8_load(const int8_t *q, uint32_t count) {
-    int32_t inputs = 0;
-    memcpy(&inputs, q, count);
-    return inputs;
+/* Four inputs of a row in every lane. Inlined as one load that broadcasts. */
+static inline __m256i avx2_i8_inputs(const int8_t *q) {
+    int32_t four;
+    memcpy(&four, q, sizeof four);
+    return _mm256_set1_epi32(four);
 }
 
-/* sum[r] = sums of the panel's 16 outputs for row r; `rows` is a constant where this is inlined. */
+/* One step of `rows` rows, whose inputs are at q + r * stride; `rows` is a constant where this is
+ * inlined. One half of the panel after the other: the sums and one half fit the 16 registers. */
+static inline __attribute__((always_inline)) void avx2_i8_rows_step(const int8_t *weights,
+                                                                    const int8_t *q, size_t stride,
+                                                                    const uint32_t rows,
+                                                                    __m256i sum[][2]) {
+#pragma GCC unroll 2
+    for (uint32_t half = 0; half < 2; half++) {
+        __m256i w = _mm256_load_si256((const __m256i *)(const void *)weights + half);
+        __m256i magnitude = _mm256_abs_epi8(w);
+#pragma GCC unroll 4
+        for (uint32_t r = 0; r < rows; r++) {
+            __m256i inputs = avx2_i8_inputs(q + r * stride);
+            sum[r][half] = avx2_i8_step(sum[r][half], inputs, w, magnitude);
+        }
+    }
+}
+
+/* out[r] = sums of the panel's 16 outputs for row r, whose inputs are at q + r * k. */
 static inline __attribute__((always_inline)) void avx2_i8_panel(const int8_t *panel, uint32_t k,
-                                                                const int8_t *const *q,
+                                                                const int8_t *q,
                                                                 const uint32_t rows,
-                                                                __m256i sum[][2]) {
+                                                                __m256i out[][2]) {
+    __m256i sum[AVX2_I8_ROWS][2];
+#pragma GCC unroll 4
     for (uint32_t r = 0; r < rows; r++) {
         sum[r][0] = sum[r][1] = _mm256_setzero_si256();
     }
-    uint32_t steps = avx2_steps(k);
-    for (uint32_t step = 0; step < steps; step++) {
-        const __m256i *at = (const __m256i *)(const void *)(panel + (size_t)step * 64u);
-        __m256i w0 = _mm256_load_si256(at), w1 = _mm256_load_si256(at + 1);
-        __m256i m0 = _mm256_abs_epi8(w0), m1 = _mm256_abs_epi8(w1);
-        uint32_t left = k - step * AVX2_STEP;
+    uint32_t whole = k / AVX2_STEP * AVX2_STEP;
+    for (uint32_t i = 0; i < whole; i += AVX2_STEP) {
+        avx2_i8_rows_step(panel + (size_t)i * REFERENCE_PANEL, q + i, k, rows, sum);
+    }
+    if (whole < k) { /* weights past K are zero, but what lies past a row is not ours to read */
+        int8_t last[AVX2_I8_ROWS][AVX2_STEP] = {{0}};
         for (uint32_t r = 0; r < rows; r++) {
-            const int8_t *from = q[r] + step * AVX2_STEP;
-            int32_t four =
-                left >= AVX2_STEP ? avx2_i8_load(from, AVX2_STEP) : avx2_i8_load(from, left);
-            __m256i inputs = _mm256_set1_epi32(four);
-            sum[r][0] = avx2_i8_step(sum[r][0], inputs, w0, m0);
-            sum[r][1] = avx2_i8_step(sum[r][1], inputs, w1, m1);
+            memcpy(last[r], q + (size_t)r * k + whole, k - whole);
         }
+        avx2_i8_rows_step(panel + (size_t)whole * REFERENCE_PANEL, last[0], AVX2_STEP, rows, sum);
+    }
+#pragma GCC unroll 4
+    for (uint32_t r = 0; r < rows; r++) {
+        out[r][0] = sum[r][0];
+        out[r][1] = sum[r][1];
     }
 }
 

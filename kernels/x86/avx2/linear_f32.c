@@ -10,8 +10,9 @@
 
 /* ---------------------------------------------------------------- kernels */
 
-#define LINEAR_F32_ROWS 6u   /* 12 chains of 8 outputs */
-#define LINEAR_F32_PANELS 4u /* panels of a tile */
+#define LINEAR_F32_ROWS 6u                          /* 12 chains of 8 outputs */
+#define LINEAR_F32_PANELS 4u                        /* panels of a tile */
+#define LINEAR_F32_VECTORS (2u * LINEAR_F32_PANELS) /* of 8 outputs */
 
 struct linear_f32_job {
     const struct linear_f32_args *args;
@@ -48,37 +49,86 @@ static void linear_f32_store(const struct linear_f32_job *job, uint32_t n, uint3
     }
 }
 
-/* Rows t .. t + rows - 1 of panels `panel` .. panel + panels - 1; the last three are constants
- * where this is inlined, so that acc stands in registers. */
+/* The outputs that exist of a block. Not inlined: nothing of it may cost the chains a register. */
+static __attribute__((noinline)) void
+linear_f32_store_block(const struct linear_f32_job *job, uint32_t panel, uint32_t t,
+                       uint32_t panels, uint32_t rows,
+                       __m256 out[LINEAR_F32_ROWS][LINEAR_F32_VECTORS]) {
+    for (uint32_t r = 0; r < rows; r++) {
+        for (uint32_t v = 0; v < 2u * panels; v++) {
+            uint32_t n = panel * REFERENCE_PANEL + v * 8u;
+            if (n < job->args->weight->form.n) {
+                linear_f32_store(job, n, t + r, out[r][v]);
+            }
+        }
+    }
+}
+
+/* One step of k: `index` is of its first weight, x of its first row's input. What is held besides the
+ * sums is two vectors of weights and one input where there is one panel, else one and `rows`. */
 static inline __attribute__((always_inline)) void
-linear_f32_block(const struct linear_f32_job *job, uint32_t panel, uint32_t t,
-                 const uint32_t panels, const uint32_t rows, const bool half) {
-    const struct linear_f32_args *args = job->args;
+linear_f32_step(const void *values, size_t index, uint32_t k_count, const float *x,
+                const uint32_t panels, const uint32_t rows, const bool half,
+                __m256 acc[][LINEAR_F32_VECTORS]) {
+    if (panels == 1) {
+        __m256 low = linear_f32_weights(values, index, half);
+        __m256 high = linear_f32_weights(values, index + 8u, half);
+#pragma GCC unroll 6
+        for (uint32_t r = 0; r < rows; r++) {
+            __m256 input = _mm256_set1_ps(x[(size_t)r * k_count]);
+            acc[r][0] = _mm256_fmadd_ps(input, low, acc[r][0]);
+            acc[r][1] = _mm256_fmadd_ps(input, high, acc[r][1]);
+        }
+        return;
+    }
+#pragma GCC unroll 8
+    for (uint32_t v = 0; v < 2u * panels; v++) {
+        size_t at = index + (size_t)(v / 2u) * k_count * REFERENCE_PANEL + v % 2u * 8u;
+        __m256 w = linear_f32_weights(values, at, half);
+#pragma GCC unroll 6
+        for (uint32_t r = 0; r < rows; r++) {
+            __m256 input = _mm256_set1_ps(x[(size_t)r * k_count]);
+            acc[r][v] = _mm256_fmadd_ps(input, w, acc[r][v]);
+        }
+    }
+}
+
+/* Chains of rows t .. t + rows - 1 over panels `panel` .. panel + panels - 1; panels, rows and half
+ * are constants where this is inlined, so that acc stands in registers until it is copied out. */
+static inline __attribute__((always_inline)) void
+linear_f32_chains(const struct linear_f32_args *args, uint32_t panel, uint32_t t,
+                  const uint32_t panels, const uint32_t rows, const bool half,
+                  __m256 out[LINEAR_F32_ROWS][LINEAR_F32_VECTORS]) {
     uint32_t k_count = args->weight->form.k;
     const float *x = args->x + (size_t)t * k_count;
     size_t first = reference_panel_index(panel * REFERENCE_PANEL, 0, k_count);
-    __m256 acc[LINEAR_F32_ROWS][2u * LINEAR_F32_PANELS];
-    for (uint32_t i = 0; i < rows * 2u * panels; i++) {
-        acc[i / (2u * panels)][i % (2u * panels)] = _mm256_setzero_ps();
+    __m256 acc[LINEAR_F32_ROWS][LINEAR_F32_VECTORS];
+#pragma GCC unroll 6
+    for (uint32_t r = 0; r < rows; r++) {
+#pragma GCC unroll 8
+        for (uint32_t v = 0; v < 2u * panels; v++) {
+            acc[r][v] = _mm256_setzero_ps();
+        }
     }
     for (uint32_t k = 0; k < k_count; k++) {
-        for (uint32_t p = 0; p < 2u * panels; p++) {
-            size_t index = first + ((size_t)(p / 2u) * k_count + k) * REFERENCE_PANEL + p % 2u * 8u;
-            __m256 w = linear_f32_weights(args->weight->packed, index, half);
-            for (uint32_t r = 0; r < rows; r++) {
-                __m256 input = _mm256_set1_ps(x[(size_t)r * k_count + k]);
-                acc[r][p] = _mm256_fmadd_ps(input, w, acc[r][p]);
-            }
-        }
+        linear_f32_step(args->weight->packed, first + (size_t)k * REFERENCE_PANEL, k_count, x + k,
+                        panels, rows, half, acc);
     }
+#pragma GCC unroll 6
     for (uint32_t r = 0; r < rows; r++) {
-        for (uint32_t p = 0; p < 2u * panels; p++) {
-            uint32_t n = panel * REFERENCE_PANEL + p * 8u;
-            if (n < args->weight->form.n) {
-                linear_f32_store(job, n, t + r, acc[r][p]);
-            }
+#pragma GCC unroll 8
+        for (uint32_t v = 0; v < 2u * panels; v++) {
+            out[r][v] = acc[r][v];
         }
     }
+}
+
+static inline __attribute__((always_inline)) void
+linear_f32_block(const struct linear_f32_job *job, uint32_t panel, uint32_t t,
+                 const uint32_t panels, const uint32_t rows, const bool half) {
+    __m256 out[LINEAR_F32_ROWS][LINEAR_F32_VECTORS];
+    linear_f32_chains(job->args, panel, t, panels, rows, half, out);
+    linear_f32_store_block(job, panel, t, panels, rows, out);
 }
 
 /* The same over `panels` panels for any number of rows up to LINEAR_F32_ROWS. */

@@ -50,12 +50,8 @@ linear_i8_rows(const struct linear_i8_job *job, uint32_t panel, uint32_t t, cons
     const struct linear_i8_args *args = job->args;
     uint32_t k = args->weight->form.k;
     const int8_t *values = (const int8_t *)job->view.values + panel * avx2_panel_bytes(k);
-    const int8_t *q[AVX2_I8_ROWS];
     __m256i sum[AVX2_I8_ROWS][2];
-    for (uint32_t r = 0; r < rows; r++) {
-        q[r] = args->x.q + (size_t)(t + r) * k;
-    }
-    avx2_i8_panel(values, k, q, rows, sum);
+    avx2_i8_panel(values, k, args->x.q + (size_t)t * k, rows, sum);
     for (uint32_t r = 0; r < rows; r++) {
         linear_i8_store(job, panel, t + r, sum[r]);
     }

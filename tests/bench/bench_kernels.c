@@ -1,0 +1,290 @@
+/* A table of kernel speeds on this machine: GEMM in TOP/s and GB/s of weights, the other ops in us.
+ *
+ *     bench_kernels [TIER [THREADS]]
+ *
+ * Shapes are those of SmolLM2-135M. Each line is the best of several runs: other load only slows. With
+ * one thread its own processor time is counted, so that other load hardly shows. */
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "kernels/device.h"
+#include "kernels/ops.h"
+
+struct bench {
+    clockid_t clock;
+    struct device *device;
+    const struct kernel_ops *ops;
+};
+
+static void must(enum kernels_status status, const char *what) {
+    if (status != KERNELS_OK) {
+        fprintf(stderr, "%s: status %d\n", what, (int)status);
+        exit(1);
+    }
+}
+
+static double now_s(clockid_t clock) {
+    struct timespec now;
+    clock_gettime(clock, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static void *memory(struct bench *bench, size_t bytes) {
+    void *block = NULL;
+    must(device_alloc(bench->device, DEVICE_MEMORY, bytes, &block), "device_alloc");
+    memset(block, 0, bytes);
+    return block;
+}
+
+static float *floats(struct bench *bench, size_t count) {
+    float *x = memory(bench, count * sizeof *x);
+    for (size_t i = 0; i < count; i++) {
+        x[i] = (float)(i * 2654435761u % 1000u) * 0.002f - 1.0f;
+    }
+    return x;
+}
+
+typedef enum kernels_status run_fn(struct bench *bench, const void *args);
+
+/* Best seconds of a call over at least 0.3 s and three calls. */
+static double best_s(struct bench *bench, run_fn *run, const void *args) {
+    double best = 1e9, end = now_s(CLOCK_MONOTONIC) + 0.3;
+    for (int i = 0; i < 3 || now_s(CLOCK_MONOTONIC) < end; i++) {
+        double begin = now_s(bench->clock);
+        must(run(bench, args), "op");
+        double took = now_s(bench->clock) - begin;
+        best = took < best ? took : best;
+    }
+    return best;
+}
+
+static struct weight packed(struct bench *bench, enum element_type type, uint32_t n, uint32_t k) {
+    struct weight weight = {.form = {.type = type, .n = n, .k = k}};
+    weight.form.activation = type == ELEMENT_I8 ? ACTIVATION_PER_TOKEN : ACTIVATION_F32;
+    uint8_t *values = malloc((size_t)n * k * element_bytes(type));
+    float *scale = calloc(n, sizeof *scale);
+    if (values == NULL || scale == NULL) {
+        exit(1);
+    }
+    for (size_t i = 0; i < (size_t)n * k * element_bytes(type); i++) {
+        values[i] = (uint8_t)(i * 2654435761u >> 13 & 0x3Fu); /* also finite as f16 and f32 */
+    }
+    const struct weight_source source = {.values = values, .scale = scale};
+    char err[256];
+    size_t bytes = 0;
+    must(bench->ops->weight_packed_bytes(&weight.form, &bytes, err, sizeof err), "packed_bytes");
+    weight.packed = memory(bench, bytes);
+    must(bench->ops->weight_pack(&weight.form, &source, weight.packed, err, sizeof err), "pack");
+    free(values);
+    free(scale);
+    return weight;
+}
+
+/* ---------------------------------------------------------------- linears */
+
+static enum kernels_status run_linear_i8(struct bench *bench, const void *args) {
+    return bench->ops->linear_i8(bench->device, args);
+}
+
+static enum kernels_status run_linear_f32(struct bench *bench, const void *args) {
+    return bench->ops->linear_f32(bench->device, args);
+}
+
+static void linear(struct bench *bench, enum element_type type, uint32_t n, uint32_t k) {
+    static const uint32_t rows[] = {1, 2, 4, 8, 32, 256};
+    struct weight weight = packed(bench, type, n, k);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        uint32_t t = rows[i];
+        if ((size_t)t * n > (size_t)32 * 49152) {
+            continue;
+        }
+        float *x = floats(bench, (size_t)t * k), *y = floats(bench, (size_t)t * n);
+        struct quantized q = {memory(bench, (size_t)t * k), floats(bench, t), NULL, NULL};
+        memset(q.q, 5, (size_t)t * k);
+        const struct linear_i8_args i8 = {.x = q, .weight = &weight, .y = y, .rows = t};
+        const struct linear_f32_args f32 = {.x = x, .weight = &weight, .y = y, .rows = t};
+        double s = type == ELEMENT_I8 ? best_s(bench, run_linear_i8, &i8)
+                                      : best_s(bench, run_linear_f32, &f32);
+        double weights = (double)n * k;
+        printf("%-8s [%5u, %5u] x %3u rows  %9.1f us  %7.4f TOP/s  %6.1f GB/s\n",
+               type == ELEMENT_I8    ? "int8"
+               : type == ELEMENT_F16 ? "f16"
+                                     : "f32",
+               n, k, t, s * 1e6, 2e-12 * weights * t / s,
+               1e-9 * weights * (double)element_bytes(type) / s);
+        fflush(stdout);
+        device_free(bench->device, DEVICE_MEMORY, x);
+        device_free(bench->device, DEVICE_MEMORY, y);
+        device_free(bench->device, DEVICE_MEMORY, q.q);
+        device_free(bench->device, DEVICE_MEMORY, q.scale);
+    }
+    device_free(bench->device, DEVICE_MEMORY, weight.packed);
+}
+
+/* ---------------------------------------------------------------- the rest of a layer */
+
+static void line(const char *name, uint32_t rows, double seconds) {
+    printf("%-24s x %3u rows  %9.1f us\n", name, rows, seconds * 1e6);
+    fflush(stdout);
+}
+
+static enum kernels_status run_norm(struct bench *bench, const void *args) {
+    return bench->ops->rms_norm_quantize(bench->device, args);
+}
+
+static enum kernels_status run_glu(struct bench *bench, const void *args) {
+    return bench->ops->silu_mul_quantize(bench->device, args);
+}
+
+static void row_ops(struct bench *bench, uint32_t rows) {
+    float *x = floats(bench, (size_t)rows * 3072), *w = floats(bench, 1536);
+    struct quantized q = {memory(bench, (size_t)rows * 1536), floats(bench, rows), NULL, NULL};
+    uint8_t *bad = memory(bench, rows);
+    const struct quantize_args quantize = {.out = q, .bad = bad};
+    const struct norm_quantize_args norm = {
+        {.x = x, .weight = w, .eps = 1e-5f, .rows = rows, .dim = 576}, quantize};
+    const struct glu_quantize_args glu = {{.gate_up = x, .rows = rows, .dim = 1536}, quantize};
+    line("rms_norm_quantize", rows, best_s(bench, run_norm, &norm));
+    line("silu_mul_quantize", rows, best_s(bench, run_glu, &glu));
+    device_free(bench->device, DEVICE_MEMORY, x);
+    device_free(bench->device, DEVICE_MEMORY, w);
+    device_free(bench->device, DEVICE_MEMORY, q.q);
+    device_free(bench->device, DEVICE_MEMORY, q.scale);
+    device_free(bench->device, DEVICE_MEMORY, bad);
+}
+
+static enum kernels_status run_rope(struct bench *bench, const void *args) {
+    return bench->ops->rope_kv_write(bench->device, args);
+}
+
+static enum kernels_status run_attention(struct bench *bench, const void *args) {
+    return bench->ops->attention(bench->device, args);
+}
+
+/* `rows` decode rows of as many slots, or one prefill chunk, at the end of `context` tokens. */
+static void attention(struct bench *bench, uint32_t rows, uint32_t context, bool prefill) {
+    const struct kv_form form = {ELEMENT_F16, 3, 64};
+    size_t page = bench->ops->page_bytes(&form);
+    uint32_t pages = (context + KV_PAGE_TOKENS - 1) / KV_PAGE_TOKENS, slots = prefill ? 1 : rows;
+    char *kv_memory = memory(bench, (size_t)slots * pages * page);
+    float *qkv = floats(bench, (size_t)rows * 960), *out = floats(bench, (size_t)rows * 576);
+    float *angles = floats(bench, (size_t)context * 32);
+    int32_t *table = memory(bench, (size_t)slots * pages * 4), *ints = memory(bench, rows * 12 + 8);
+    int32_t *position = ints, *slot = ints + rows, *segment = ints + 2 * rows;
+    for (uint32_t i = 0; i < slots * pages; i++) {
+        table[i] = (int32_t)i;
+    }
+    for (uint32_t t = 0; t < rows; t++) {
+        position[t] = (int32_t)(prefill ? context - rows + t : context - 1);
+        slot[t] = prefill ? 0 : (int32_t)t;
+        segment[t + 1] = (int32_t)t + 1;
+    }
+    segment[1] = prefill ? (int32_t)rows : 1;
+    const struct step_rows step = {position, slot, segment, rows, prefill ? 1 : rows};
+    const struct kv_view kv = {form, kv_memory, page, table, pages};
+    const struct rope_kv_write_args rope = {qkv, angles, angles, step, kv, 9, 64};
+    const struct attention_args args = {.q = qkv,
+                                        .q_stride = 960,
+                                        .rows = step,
+                                        .kv = kv,
+                                        .out = out,
+                                        .heads = 9,
+                                        .context_max = context};
+    char name[64];
+    snprintf(name, sizeof name, "attention %s %u", prefill ? "prefill" : "decode", context);
+    line(name, rows, best_s(bench, run_attention, &args));
+    line("rope_kv_write", rows, best_s(bench, run_rope, &rope));
+    device_free(bench->device, DEVICE_MEMORY, kv_memory);
+    device_free(bench->device, DEVICE_MEMORY, qkv);
+    device_free(bench->device, DEVICE_MEMORY, out);
+    device_free(bench->device, DEVICE_MEMORY, angles);
+    device_free(bench->device, DEVICE_MEMORY, table);
+    device_free(bench->device, DEVICE_MEMORY, ints);
+}
+
+static enum kernels_status run_sample(struct bench *bench, const void *args) {
+    return bench->ops->sample(bench->device, args);
+}
+
+static void sampling(struct bench *bench, uint32_t rows, uint32_t top_k) {
+    const uint32_t v = 49152;
+    const struct kernels_shape shape = {.sampled_max = rows, .vocabulary = v};
+    size_t bytes = bench->ops->workspace_bytes(bench->device, KERNEL_OP_sample, &shape);
+    float *logits = floats(bench, (size_t)rows * v), *f = floats(bench, rows);
+    for (size_t i = 0; i < (size_t)rows * v; i++) {
+        logits[i] = logits[i] * 10.0f;
+    }
+    uint32_t *words = memory(bench, rows * 24 + 8);
+    uint64_t *longs = memory(bench, rows * 8);
+    float *ones = floats(bench, rows);
+    int32_t *token = memory(bench, rows * 4);
+    uint8_t *bad = memory(bench, rows);
+    for (uint32_t s = 0; s < rows; s++) {
+        f[s] = 0.7f, ones[s] = 1.0f, words[s] = top_k, words[rows + s] = 62259;
+    }
+    const struct sample_params params = {.temperature = f,
+                                         .top_k = words,
+                                         .top_p_q16 = words + rows,
+                                         .min_p_q16 = words + 2 * rows,
+                                         .repetition = ones,
+                                         .presence = (float *)(void *)(words + 2 * rows),
+                                         .frequency = (float *)(void *)(words + 2 * rows),
+                                         .seed = longs,
+                                         .position = longs,
+                                         .seen_begin = (int32_t *)(void *)(words + 3 * rows)};
+    const struct sample_args args = {.logits = logits,
+                                     .vocabulary = v,
+                                     .params = params,
+                                     .token = token,
+                                     .bad = bad,
+                                     .workspace = {memory(bench, bytes), bytes},
+                                     .rows = rows};
+    char name[64];
+    snprintf(name, sizeof name, "sample top_k %u", top_k);
+    line(name, rows, best_s(bench, run_sample, &args));
+    device_free(bench->device, DEVICE_MEMORY, logits);
+    device_free(bench->device, DEVICE_MEMORY, f);
+    device_free(bench->device, DEVICE_MEMORY, ones);
+    device_free(bench->device, DEVICE_MEMORY, words);
+    device_free(bench->device, DEVICE_MEMORY, longs);
+    device_free(bench->device, DEVICE_MEMORY, token);
+    device_free(bench->device, DEVICE_MEMORY, bad);
+    device_free(bench->device, DEVICE_MEMORY, args.workspace.data);
+}
+
+int main(int argc, char **argv) {
+    const struct device_options options = {"cpu", argc > 1 ? argv[1] : NULL,
+                                           argc > 2 ? (uint32_t)strtoul(argv[2], NULL, 10) : 0};
+    struct bench bench = {0};
+    char err[256];
+    if (device_open(&options, &bench.device, err, sizeof err) != KERNELS_OK) {
+        fprintf(stderr, "%s\n", err);
+        return 6;
+    }
+    bench.ops = device_ops(bench.device);
+    device_enter_thread(bench.device);
+    struct device_info info;
+    device_describe(bench.device, &info);
+    bench.clock = info.threads == 1 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC;
+    printf("%s, tier %s, %u threads\n", info.name, info.tier, info.threads);
+    linear(&bench, ELEMENT_I8, 960, 576);
+    linear(&bench, ELEMENT_I8, 3072, 576);
+    linear(&bench, ELEMENT_I8, 576, 1536);
+    linear(&bench, ELEMENT_F16, 3072, 576);
+    linear(&bench, ELEMENT_F16, 49152, 576);
+    for (uint32_t rows = 1; rows <= 256; rows *= 16) {
+        row_ops(&bench, rows);
+    }
+    attention(&bench, 1, 128, false);
+    attention(&bench, 32, 256, false);
+    attention(&bench, 256, 256, true);
+    attention(&bench, 256, 1024, true);
+    sampling(&bench, 1, 50);
+    sampling(&bench, 32, 50);
+    sampling(&bench, 32, 0);
+    device_close(bench.device);
+    return 0;
+}
