@@ -66,7 +66,8 @@ struct engine_options {
 enum engine_event_kind { ENGINE_EVENT_STARTED, ENGINE_EVENT_PROGRESS, ENGINE_EVENT_FINISHED };
 
 /* How one job ended, or how far it is. Times are monotonic nanoseconds of the engine's clock;
- * 0 = not reached. */
+ * 0 = not reached. completion_tokens and answer_sha256 count every token drawn, an end token that
+ * closed the answer included; the text is theirs without it, cut before a stop string. */
 struct engine_event {
     uint64_t ticket;
     enum engine_event_kind kind;
@@ -74,7 +75,7 @@ struct engine_event {
     struct job_error error;           /* FINISHED with FINISH_ERROR: numeric, engine_failed … */
     struct result_usage usage;
     char *text; /* owned; FINISHED always (""), PROGRESS where the job asked for text, else NULL */
-    bool truncated;
+    bool truncated; /* FINISHED by FINISH_LENGTH: max_tokens, or the end of the context */
     char answer_sha256[SHA256_HEX_BYTES]; /* FINISHED */
     int64_t admitted_ns, started_ns, first_token_ns, finished_ns;
 };
@@ -158,7 +159,8 @@ enum engine_status engine_null_open(const struct engine_null_options *options, s
 enum engine_status engine_start(struct engine *engine, char *err, size_t err_bytes)
     __attribute__((warn_unused_result));
 
-/* Admits a job. ENGINE_OK moves *job (zeroed); ENGINE_BUSY leaves it; ENGINE_REJECTED leaves it and
+/* Admits a job. ENGINE_OK moves *job (zeroed); ENGINE_BUSY leaves it: max_queue_size + max_running
+ * tickets are out, each until its ENGINE_EVENT_FINISHED is taken; ENGINE_REJECTED leaves it and
  * fills *rejected (prompt_too_long, empty_prompt, too_large, invalid_field …). Tickets are the
  * caller's, unique among those not finished. */
 enum engine_status engine_submit(struct engine *engine, uint64_t ticket, struct job *job,
