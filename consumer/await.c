@@ -189,10 +189,15 @@ int await_jobs(const struct config *config, const struct await_options *options)
                                                                 : COMMAND_EXIT_UNREACHABLE,
                             "%s; see --redis", err);
     }
-    await.entries = calloc(options->count + 1, sizeof *await.entries);
-    int code = await.entries ? await_watch(&await, client)
-                             : command_fail(options->command, COMMAND_EXIT_BUG, "out of memory");
-    free(await.entries);
+    struct watch_entry *entries = calloc(options->count + 1, sizeof *entries);
+    int code;
+    if (entries != NULL) {
+        await.entries = entries;
+        code = await_watch(&await, client);
+        free(entries);
+    } else {
+        code = command_fail(options->command, COMMAND_EXIT_BUG, "out of memory");
+    }
     status_client_close(client);
     return code;
 }

@@ -205,7 +205,8 @@ static int command_generate_drive(struct command_generate *generate, struct engi
     while (!command_generate_take(generate, last)) {
         command_generate_check_interrupt(generate, worked ? 0 : 1);
         if (engine_step(generate->engine, &worked, err, sizeof err) != ENGINE_OK) {
-            return command_fail("generate", COMMAND_EXIT_BUG, "%s", err);
+            command_fail("generate", COMMAND_EXIT_BUG, "%s", err);
+            return COMMAND_EXIT_BUG;
         }
     }
     return COMMAND_EXIT_OK;

@@ -309,18 +309,21 @@ static bool model_config_check_tensor(const struct model_config_reader *reader,
 
 /* Whether a model of this configuration has a tensor of this name. */
 static bool model_config_expects(const struct model_config *config, const char *name) {
-    unsigned layer;
-    int used = 0;
     for (size_t i = 0; i < MODEL_CONFIG_GLOBAL_TENSORS; i++) {
         if (strcmp(name, model_config_global[i].name) == 0) {
             return true;
         }
     }
-    if (sscanf(name, "blk.%3u.%n", &layer, &used) != 1 || used == 0 || layer >= config->layers) {
+    if (strncmp(name, "blk.", 4) != 0 || name[4] < '0' || name[4] > '9') {
+        return false;
+    }
+    char *end;
+    const unsigned long layer = strtoul(name + 4, &end, 10);
+    if (*end != '.' || layer >= config->layers) {
         return false;
     }
     for (size_t i = 0; i < MODEL_CONFIG_BLOCK_TENSORS; i++) {
-        if (strcmp(name + used, model_config_block[i].name) == 0) {
+        if (strcmp(end + 1, model_config_block[i].name) == 0) {
             return true;
         }
     }
