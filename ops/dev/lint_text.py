@@ -12,7 +12,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 CODE = {".c", ".h", ".py", ".sh", ".cu", ".mk", ""}
 LINES_MAX = 800
 HOSTS = {"json-schema.org", "www.apache.org", "maven.apache.org", "github.com", "localhost",
-         "127.0.0.1", "solfleet.dev"}
+         "127.0.0.1", "example", "example.com", "example.org"}
 MACHINE_PATH = re.compile(r"(?<![\w.}$/])/(?:home|root|work|mnt|Users)/\w")
 ADDRESS = re.compile(r"https?://([\w.-]+)")
 UNFINISHED = re.compile(r"\b(?:TO" + r"DO|FIX" + r"ME|XX" + r"X|HA" + r"CK)\b")
