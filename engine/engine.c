@@ -286,6 +286,13 @@ void engine_event_deinit(struct engine_event *event) {
     memset(event, 0, sizeof *event);
 }
 
+int64_t engine_late_class_ns(uint32_t index) {
+    static const int32_t ends_us[ENGINE_LATE_CLASSES - 1] = {100,  200,   500,   1000,  2000,
+                                                             5000, 10000, 20000, 50000, 100000};
+    assert(index < ENGINE_LATE_CLASSES);
+    return index < ENGINE_LATE_CLASSES - 1 ? ends_us[index] * CLOCK_NS_PER_US : INT64_MAX;
+}
+
 const char *engine_cut_name(enum engine_cut cut) {
     static const char *const names[ENGINE_CUT_COUNT] = {
         [ENGINE_CUT_SIZE] = "size",   [ENGINE_CUT_TOKENS] = "tokens",

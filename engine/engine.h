@@ -95,6 +95,11 @@ enum engine_cut {
 
 const char *engine_cut_name(enum engine_cut cut);
 
+/* How late a cut for delay came is counted in classes: up to and with 0.1, 0.2, 0.5, 1, 2, 5, 10, 20,
+ * 50, 100 ms, and beyond. */
+#define ENGINE_LATE_CLASSES 11
+int64_t engine_late_class_ns(uint32_t index); /* the upper end; INT64_MAX for the last */
+
 #define ENGINE_BATCH_SIZE_MAX 1024
 
 /* Counters since open, a consistent copy as of the last step. A batch is a step that admits at
@@ -107,6 +112,7 @@ struct engine_stats {
     uint32_t batch_size_max;    /* largest batch seen */
     uint64_t wait_ns_total;     /* admission to first step */
     uint64_t cuts[ENGINE_CUT_COUNT];
+    uint64_t delay_cuts_late[ENGINE_LATE_CLASSES]; /* of the engine with a model */
     uint64_t steps_total;
     uint64_t prefill_chunks_split; /* prompts computed in more than one chunk */
     uint64_t prefill_tokens_total;

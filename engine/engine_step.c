@@ -91,6 +91,14 @@ static void engine_step_begin(struct engine_real *real, uint32_t handle, int64_t
     engine_emit(&real->base, &event);
 }
 
+static void engine_step_count_late(struct engine_stats *stats, int64_t late_ns) {
+    uint32_t index = 0;
+    while (late_ns > engine_late_class_ns(index)) {
+        index++;
+    }
+    stats->delay_cuts_late[index]++;
+}
+
 static void engine_step_count_batch(struct engine_stats *stats, const struct schedule *schedule) {
     if (schedule->admitted_count == 0) {
         return;
@@ -99,6 +107,9 @@ static void engine_step_count_batch(struct engine_stats *stats, const struct sch
     stats->batch_sizes_total += schedule->batch_size;
     stats->batches_single += schedule->batch_size == 1;
     stats->cuts[schedule->cut]++;
+    if (schedule->cut == ENGINE_CUT_DELAY) {
+        engine_step_count_late(stats, schedule->late_ns);
+    }
     if (schedule->batch_size > stats->batch_size_max) {
         stats->batch_size_max = schedule->batch_size;
     }

@@ -319,9 +319,14 @@ void scheduler_next(struct scheduler *scheduler, int64_t now_ns, struct schedule
                              .wake_ns = SCHEDULER_WAKE_NEVER};
     uint32_t lead = scheduler_find_lead(scheduler, now_ns, &out->cut, &out->wake_ns);
     if (lead != SCHEDULER_NONE) {
+        if (out->cut == ENGINE_CUT_DELAY && !scheduler->was_running) {
+            out->late_ns = now_ns - scheduler->limits.max_queue_delay_ns -
+                           scheduler_oldest_ns(scheduler, &scheduler->waiting[lead]);
+        }
         out->admitted_count = scheduler_admit(scheduler, lead);
     }
     out->batch_size = scheduler_running_count(scheduler);
+    scheduler->was_running = out->batch_size > 0;
     scheduler_pick_decode_rows(scheduler, out);
     scheduler_pick_prefill_rows(scheduler, out);
 }

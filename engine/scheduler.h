@@ -59,6 +59,7 @@ struct schedule {
     const uint32_t *admitted; /* handles that start in this step, likewise */
     uint32_t admitted_count;
     enum engine_cut cut; /* when admitted_count > 0 */
+    int64_t late_ns;     /* with ENGINE_CUT_DELAY: since when it was due and nothing was running */
     uint32_t batch_size; /* sequences running, those admitted now included */
     int64_t wake_ns;     /* without picks: when a bucket will be due; SCHEDULER_WAKE_NEVER */
 };
@@ -88,6 +89,7 @@ struct scheduler {
     uint32_t pages_free;
     uint64_t added_count;
     bool is_draining;
+    bool was_running;   /* after the last step that was made */
     struct pick *picks; /* [max_batch_size] */
     uint32_t *admitted; /* [max_batch_size] */
 };

@@ -473,10 +473,32 @@ static void waits_from_idle_then_lets_others_join(void **state) {
     submit_at(engine, &clock, 52, 3, 8); /* joins what runs */
     engine_stats(engine, &stats);
     assert_int_equal(stats.cuts[ENGINE_CUT_DELAY], 1);
+    assert_int_equal(stats.delay_cuts_late[0], 1);
     assert_int_equal(stats.cuts[ENGINE_CUT_JOIN], 1);
     assert_int_equal(stats.batches_total, 2);
     assert_int_equal(stats.batch_sizes_total, 3 + 4);
     assert_int_equal(stats.wait_ns_total, (50 + 11 + 0 + 0) * CLOCK_NS_PER_MS);
+    engine_close(engine);
+}
+
+static void counts_how_late_a_cut_for_delay_came(void **state) {
+    struct clock clock;
+    struct engine_stats stats;
+    struct engine_options options = default_options();
+    clock_init_virtual(&clock, 0, 0);
+    options.clock = &clock;
+    options.max_queue_delay_ms = 50;
+    struct engine *engine = open_engine(&options);
+    submit_at(engine, &clock, 1, 0, 8);
+    clock_advance(&clock, 57 * CLOCK_NS_PER_MS);
+    engine_run_step(engine, NULL, 0);
+    engine_stats(engine, &stats);
+    assert_int_equal(stats.cuts[ENGINE_CUT_DELAY], 1);
+    for (uint32_t i = 0; i < ENGINE_LATE_CLASSES; i++) { /* 7 ms: in the class up to 10 */
+        bool holds = i > 0 && engine_late_class_ns(i - 1) < 7 * CLOCK_NS_PER_MS &&
+                     engine_late_class_ns(i) >= 7 * CLOCK_NS_PER_MS;
+        assert_int_equal(stats.delay_cuts_late[i], holds);
+    }
     engine_close(engine);
 }
 
@@ -589,6 +611,7 @@ TEST_MAIN_WITH(
     cmocka_unit_test(fails_only_the_job_whose_values_are_not_finite),
     cmocka_unit_test(keeps_the_text_so_far_of_a_job_cancelled_while_it_runs),
     cmocka_unit_test(waits_from_idle_then_lets_others_join),
+    cmocka_unit_test(counts_how_late_a_cut_for_delay_came),
     cmocka_unit_test(starts_what_waits_at_once_when_draining),
     cmocka_unit_test(tells_progress_no_more_often_than_asked_and_only_when_the_last_was_taken),
     cmocka_unit_test(gives_no_text_in_progress_that_asked_for_none),

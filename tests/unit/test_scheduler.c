@@ -114,6 +114,39 @@ static void cuts_from_idle_when_the_oldest_has_waited(void **state) {
     expect(script_default(), "10:18 20:18", false, "60 delay 0 1");
 }
 
+static void tells_how_late_a_cut_for_delay_comes(void **state) {
+    struct script script = script_default();
+    struct scheduler scheduler;
+    struct schedule schedule;
+    script.limits.pages_total = 1;
+    script.limits.bucket_strict = true;
+    assert_true(scheduler_init(&scheduler, &script.limits));
+    scheduler_add(&scheduler, 0, 18, 1, 5, 10 * NS_PER_MS);
+    scheduler_next(&scheduler, 11 * NS_PER_MS, &schedule);
+    assert_int_equal(schedule.admitted_count, 0);
+    assert_int_equal(schedule.late_ns, 0);
+    scheduler_next(&scheduler, 63 * NS_PER_MS, &schedule);
+    assert_int_equal(schedule.cut, ENGINE_CUT_DELAY);
+    assert_int_equal(schedule.late_ns, 3 * NS_PER_MS);
+
+    /* The next was due while the first ran: it is not late but had to wait for room. */
+    scheduler_add(&scheduler, 1, 18, 1, 5, 64 * NS_PER_MS);
+    scheduler_next(&scheduler, 65 * NS_PER_MS, &schedule);
+    assert_int_equal(schedule.admitted_count, 0);
+    scheduler_remove(&scheduler, 0);
+    scheduler_next(&scheduler, 200 * NS_PER_MS, &schedule);
+    assert_int_equal(schedule.admitted_count, 1);
+    assert_int_equal(schedule.late_ns, 0);
+
+    scheduler_remove(&scheduler, 1);
+    scheduler_next(&scheduler, 201 * NS_PER_MS, &schedule); /* idle again */
+    scheduler_add(&scheduler, 2, 18, 1, 5, 300 * NS_PER_MS);
+    scheduler_next(&scheduler, 350 * NS_PER_MS + 7, &schedule);
+    assert_int_equal(schedule.cut, ENGINE_CUT_DELAY);
+    assert_int_equal(schedule.late_ns, 7);
+    scheduler_deinit(&scheduler);
+}
+
 static void cuts_at_once_without_a_delay(void **state) {
     struct script script = script_default();
     script.limits.max_queue_delay_ns = 0;
@@ -450,6 +483,7 @@ static void agrees_with_the_obvious_version_on_random_schedules(void **state) {
 TEST_MAIN(cmocka_unit_test(cuts_a_bucket_that_reaches_max_batch_size),
           cmocka_unit_test(cuts_a_bucket_that_reaches_max_batch_tokens),
           cmocka_unit_test(cuts_from_idle_when_the_oldest_has_waited),
+          cmocka_unit_test(tells_how_late_a_cut_for_delay_comes),
           cmocka_unit_test(cuts_at_once_without_a_delay),
           cmocka_unit_test(cuts_at_once_for_priority_zero),
           cmocka_unit_test(cuts_at_once_while_draining),
