@@ -89,8 +89,9 @@ SRC_support  := $(wildcard tests/support/*.c)
 SRC_tests    := $(wildcard tests/unit/test_*.c tests/kernels/test_*.c tests/component/test_*.c \
                   tests/golden/test_*.c)
 SRC_fuzz     := $(wildcard tests/fuzz/fuzz_*.c)
+SRC_bench    := $(wildcard tests/bench/bench_*.c)
 SRC_layers   := $(foreach l,$(LAYERS),$(SRC_$(l)))
-SRC_all      := $(SRC_layers) $(SRC_main) $(SRC_support) $(SRC_tests) $(SRC_fuzz) \
+SRC_all      := $(SRC_layers) $(SRC_main) $(SRC_support) $(SRC_tests) $(SRC_fuzz) $(SRC_bench) \
                 $(wildcard tests/fuzz/replay_main.c)
 HEADERS      := $(wildcard schemas/*.h kernels/*.h kernels/*/*.h kernels/*/*/*.h engine/*.h \
                   consumer/*.h tests/support/*.h tests/fuzz/*.h)
@@ -256,7 +257,7 @@ compile_commands.json: $(BUILD)/sources | packages                 ## for editor
 	$(Q)$(PYTHON) ops/dev/compile_commands.py $(BUILD)/commands $@
 
 # ---- running it -------------------------------------------------------------------------------
-.PHONY: demo bench docs golden
+.PHONY: demo bench bench-kernels docs golden
 demo: deps-demo                                   ## broker, Redis, worker and a dozen problems, live
 	$(Q)$(SUBMAKE) all $(MODEL_FILE)
 	$(Q)ops/demo/demo.sh
@@ -268,6 +269,13 @@ bench: deps                                       ## speed of the engine and of 
 	  --completion-tokens 128 --json
 	$(Q)$(PROGRAM) bench pipeline --engine null --jobs 20000 --json
 	$(Q)$(PROGRAM) bench pipeline --engine real --model $(BENCH_MODEL) --jobs 64 --json
+
+BENCHES := $(SRC_bench:%.c=$(BUILD)/%)
+$(BENCHES): $(BUILD)/%: $(BUILD)/%.c.o $(LAYER_LIBS)
+	$(call say,LINK,$@)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
+
+bench-kernels: $(BENCHES)                         ## speed of each kernel of the best tier
+	$(Q)$(BUILD)/tests/bench/bench_kernels
 
 docs: all                                         ## regenerate ops/CONFIGURATION.md from the option table
 	$(Q)$(PROGRAM) config --markdown >$(BUILD)/CONFIGURATION.md

@@ -8,7 +8,8 @@
 static void command_bench_print_help(FILE *to) {
     fprintf(to, "usage: solfleet bench engine [OPTION...]\n\n"
                 "  engine    the model alone: tokens a second at given batch sizes\n"
-                "\n'solfleet bench engine --help' explains.\n");
+                "\n'solfleet bench engine --help' explains.\n\nexample:\n"
+                "  solfleet bench engine --model FILE --batch 1,8,32 --json\n");
 }
 
 static int command_bench_run(int argc, char **argv) {
