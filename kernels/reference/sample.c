@@ -78,16 +78,21 @@ static void sample_penalize(const struct sample_params *params, uint32_t s, floa
     }
 }
 
-/* Finds the largest logit. False for a row without a distribution: a NaN, +inf, or all -inf. */
+/* Finds the largest logit. False for a row without a distribution: a NaN, +inf, or all -inf. On bit
+ * patterns, of which a maximum loses nothing and vectorises: sign-cleared ones for NaN, and ones
+ * whose lower bits are flipped where negative, which then order as the floats do. */
 static bool sample_largest(const float *logits, uint32_t vocabulary, float *largest) {
-    int32_t bad = 0;
-    float most = -canonical_float(CANONICAL_INF_BITS);
+    int32_t magnitude = 0, most = INT32_MIN;
     for (uint32_t i = 0; i < vocabulary; i++) {
-        bad |= (int32_t)canonical_logit_is_bad(logits[i]);
-        most = canonical_max(most, logits[i]);
+        int32_t bits = (int32_t)canonical_bits(logits[i]);
+        int32_t cleared = bits & INT32_MAX;
+        int32_t ordered = bits < 0 ? bits ^ INT32_MAX : bits;
+        magnitude = cleared > magnitude ? cleared : magnitude;
+        most = ordered > most ? ordered : most;
     }
-    *largest = most;
-    return bad == 0 && most > -canonical_float(CANONICAL_INF_BITS);
+    *largest = canonical_float((uint32_t)(most < 0 ? most ^ INT32_MAX : most));
+    return magnitude <= (int32_t)CANONICAL_INF_BITS && !canonical_logit_is_bad(*largest) &&
+           *largest > -canonical_float(CANONICAL_INF_BITS);
 }
 
 static int32_t sample_first(const float *logits, float largest) {
@@ -102,15 +107,33 @@ static float sample_distance(const struct sample_row *row, float logit) {
     return canonical_logit_distance(logit, row->largest, row->inverse_temperature);
 }
 
+/* Whether any of the logits of ids begin .. end - 1 has a weight. */
+static bool sample_any(const struct sample_row *row, uint32_t begin, uint32_t end) {
+    int32_t any = 0;
+    for (uint32_t id = begin; id < end; id++) {
+        any |= sample_distance(row, row->logits[id]) >= CANONICAL_WEIGHTLESS;
+    }
+    return any != 0;
+}
+
+#define SAMPLE_STRETCH 64u /* ids looked at together: few logits of a model have a weight */
+
 /* Entries for every id that has a weight, ascending by id: the complement of the logit's key above
  * the id, so that ascending entries are the order of choice. What lies beyond
  * CANONICAL_WEIGHTLESS is last in that order and weighs nothing: no later step can tell. */
 static void sample_collect(struct sample_row *row) {
     uint32_t count = 0;
-    for (uint32_t id = 0; id < row->vocabulary; id++) {
-        float logit = row->logits[id];
-        row->entry[count] = (uint64_t)~canonical_logit_key(logit) << 32 | id;
-        count += sample_distance(row, logit) >= CANONICAL_WEIGHTLESS;
+    for (uint32_t begin = 0; begin < row->vocabulary; begin += SAMPLE_STRETCH) {
+        uint32_t left = row->vocabulary - begin;
+        uint32_t end = begin + (left < SAMPLE_STRETCH ? left : SAMPLE_STRETCH);
+        if (!sample_any(row, begin, end)) {
+            continue;
+        }
+        for (uint32_t id = begin; id < end; id++) {
+            float logit = row->logits[id];
+            row->entry[count] = (uint64_t)~canonical_logit_key(logit) << 32 | id;
+            count += sample_distance(row, logit) >= CANONICAL_WEIGHTLESS;
+        }
     }
     row->count = count;
 }

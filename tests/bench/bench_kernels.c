@@ -215,7 +215,7 @@ static void sampling(struct bench *bench, uint32_t rows, uint32_t top_k) {
     size_t bytes = bench->ops->workspace_bytes(bench->device, KERNEL_OP_sample, &shape);
     float *logits = floats(bench, (size_t)rows * v), *f = floats(bench, rows);
     for (size_t i = 0; i < (size_t)rows * v; i++) {
-        logits[i] = logits[i] * 10.0f;
+        logits[i] = logits[i] * 6.0f + (i % 5003 == 7 ? 18.0f : 0.0f); /* a few stand out */
     }
     uint32_t *words = memory(bench, rows * 24 + 8);
     uint64_t *longs = memory(bench, rows * 8);

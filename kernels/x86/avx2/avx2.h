@@ -19,13 +19,13 @@
 #define avx2_add reference_add
 #define avx2_head_norm reference_head_norm
 #define avx2_rope_kv_write reference_rope_kv_write
-#define avx2_attention reference_attention
 #define avx2_sample reference_sample
 
 enum kernels_status avx2_gemm_i8(struct device *device, const struct gemm_i8_args *args);
 enum kernels_status avx2_dequantize(struct device *device, const struct dequantize_args *args);
 enum kernels_status avx2_linear_i8(struct device *device, const struct linear_i8_args *args);
 enum kernels_status avx2_linear_f32(struct device *device, const struct linear_f32_args *args);
+enum kernels_status avx2_attention(struct device *device, const struct attention_args *args);
 enum kernels_status avx2_head_logits(struct device *device, const struct head_logits_args *args);
 enum kernels_status avx2_head_sample(struct device *device, const struct head_sample_args *args);
 
