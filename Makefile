@@ -245,7 +245,7 @@ endif
 # ---- lint and format --------------------------------------------------------------------------
 STEPS ?=
 .PHONY: lint format
-lint: $(call objects,$(SRC_layers) $(SRC_main)) compile_commands.json  ## format, includes, symbols, headers, text, scripts, packaging, tidy
+lint: all compile_commands.json                   ## format, includes, symbols, headers, text, scripts, docs, tidy
 	$(Q)PYTHON=$(PYTHON) ops/dev/lint.sh $(STEPS)
 
 format:                                           ## clang-format all C sources in place

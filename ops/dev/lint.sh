@@ -4,7 +4,7 @@
 set -uo pipefail
 cd "$(dirname "$0")/../.."
 
-ALL_STEPS="format includes symbols headers text scripts packaging tidy"
+ALL_STEPS="format includes symbols headers text scripts packaging docs tidy"
 PYTHON=${PYTHON:-python3}
 
 c_files() {
@@ -32,6 +32,10 @@ lint_scripts() {
     git ls-files -z --cached --others --exclude-standard -- '*.py' |
         xargs -0 -r "$PYTHON" -c 'import ast, sys; [ast.parse(open(p).read(), p) for p in sys.argv[1:]]' || status=1
     return $status
+}
+lint_docs() {
+    build/solfleet config --markdown | diff ops/CONFIGURATION.md - ||
+        { echo "ops/CONFIGURATION.md is out of date: run 'make docs'"; return 1; }
 }
 lint_packaging() { .deps/venv/bin/python ops/dev/lint_packaging.py; }
 lint_tidy() { "$PYTHON" ops/dev/lint_tidy.py; }
