@@ -199,6 +199,7 @@ static void command_generate_check_interrupt(struct command_generate *generate, 
     }
 }
 
+/* Steps the engine until the answer is complete. On OK *last is the caller's, its text set. */
 static int command_generate_drive(struct command_generate *generate, struct engine_event *last) {
     char err[512];
     bool worked = true;
@@ -285,7 +286,7 @@ static int command_generate_report(struct command_generate *generate,
     if (generate->config->json) {
         command_generate_print_json(event, &info);
     } else {
-        command_generate_print(generate, event->text);
+        command_generate_print(generate, event->text ? event->text : "");
         putchar('\n');
         fflush(stdout);
     }
@@ -301,7 +302,7 @@ static int command_generate_answer(struct command_generate *generate, struct job
         return command_fail("generate", COMMAND_EXIT_USAGE, "%s: %s",
                             error_code_name(rejected.code), rejected.message);
     }
-    struct engine_event last;
+    struct engine_event last = {0};
     int code = command_generate_drive(generate, &last);
     if (code == COMMAND_EXIT_OK) {
         code = command_generate_report(generate, &last);

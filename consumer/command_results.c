@@ -34,7 +34,7 @@ static const char command_results_help[] =
     "Without options the newest 20 (or --limit) are printed, oldest first; --from-beginning\n"
     "prints all, --follow waits for new ones. Belongs to no consumer group.\n"
     "\n"
-    "  solfleet results\n"
+    "  solfleet results --limit 5\n"
     "  solfleet results --follow --json | jq .usage\n"
     "  solfleet results --from-beginning --show --limit 3";
 

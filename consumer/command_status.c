@@ -52,7 +52,7 @@ static int command_status_show(const struct config *config, int64_t connect_time
         }
     }
     struct status_client *client = NULL;
-    struct status *statuses = calloc(config->argument_count, sizeof *statuses);
+    struct status *statuses = calloc(config->argument_count + 1, sizeof *statuses);
     char err[512] = "out of memory";
     enum status_client_status got = STATUS_CLIENT_REFUSED;
     if (statuses) {

@@ -164,9 +164,7 @@ static int command_submit_queue(struct command_submit *submit) {
 static bool command_submit_collect(struct command_submit *submit, struct kafka_producer *producer,
                                    size_t *taken, size_t wanted) {
     while (*taken < wanted) {
-        struct kafka_producer_delivery delivery;
-        if (kafka_producer_take_delivery(producer, 100, &delivery) == KAFKA_CLIENT_OK) {
-            submit->deliveries[delivery.tag] = delivery;
+        if (kafka_producer_take_delivery(producer, 100, NULL) == KAFKA_CLIENT_OK) {
             *taken += 1;
         } else if (interrupt_take(&submit->interrupt)) {
             return false;
@@ -183,7 +181,7 @@ static int command_submit_send(struct command_submit *submit, struct kafka_produ
         struct kafka_producer_delivery *delivery = &submit->deliveries[sent];
         enum kafka_client_status status = kafka_producer_send(
             producer, submit->config->jobs_topic, entry->request_id, entry->value,
-            entry->value_bytes, sent, delivery->error, sizeof delivery->error);
+            entry->value_bytes, delivery, delivery->error, sizeof delivery->error);
         if (status == KAFKA_CLIENT_NONE) { /* the queue is full: make room first */
             if (!command_submit_collect(submit, producer, &taken, taken + 1)) {
                 return COMMAND_EXIT_INTERRUPTED;

@@ -143,13 +143,12 @@ enum kafka_client_status kafka_producer_check(struct kafka_producer *producer, c
 
 enum kafka_client_status kafka_producer_send(struct kafka_producer *producer, const char *topic,
                                              const char *key, const char *value, size_t value_bytes,
-                                             size_t tag, char *err, size_t err_bytes) {
+                                             struct kafka_producer_delivery *delivery, char *err,
+                                             size_t err_bytes) {
     /* librdkafka takes a value through a plain pointer and, without a copy flag, only reads it. */
-    void *borrowed = (void *)(uintptr_t)value;
-    rd_kafka_resp_err_t error =
-        rd_kafka_producev(producer->handle, RD_KAFKA_V_TOPIC(topic),
-                          RD_KAFKA_V_KEY(key, strlen(key)), RD_KAFKA_V_VALUE(borrowed, value_bytes),
-                          RD_KAFKA_V_OPAQUE((void *)(uintptr_t)tag), RD_KAFKA_V_END);
+    rd_kafka_resp_err_t error = rd_kafka_producev(
+        producer->handle, RD_KAFKA_V_TOPIC(topic), RD_KAFKA_V_KEY(key, strlen(key)),
+        RD_KAFKA_V_VALUE((void *)value, value_bytes), RD_KAFKA_V_OPAQUE(delivery), RD_KAFKA_V_END);
     if (error == RD_KAFKA_RESP_ERR__QUEUE_FULL) {
         return KAFKA_CLIENT_NONE;
     }
@@ -162,8 +161,7 @@ enum kafka_client_status kafka_producer_send(struct kafka_producer *producer, co
 static void kafka_producer_report(const struct kafka_producer *producer,
                                   const rd_kafka_message_t *message,
                                   struct kafka_producer_delivery *out) {
-    *out = (struct kafka_producer_delivery){.tag = (size_t)(uintptr_t)message->_private,
-                                            .status = kafka_client_status_of(message->err),
+    *out = (struct kafka_producer_delivery){.status = kafka_client_status_of(message->err),
                                             .partition = message->partition,
                                             .offset = message->offset};
     if (message->err) {
@@ -174,12 +172,16 @@ static void kafka_producer_report(const struct kafka_producer *producer,
 }
 
 enum kafka_client_status kafka_producer_take_delivery(struct kafka_producer *producer, int wait_ms,
-                                                      struct kafka_producer_delivery *out) {
+                                                      struct kafka_producer_delivery **out) {
     for (;;) {
         const rd_kafka_message_t *message =
             producer->reports ? rd_kafka_event_message_next(producer->reports) : NULL;
         if (message) {
-            kafka_producer_report(producer, message, out);
+            struct kafka_producer_delivery *delivery = message->_private;
+            kafka_producer_report(producer, message, delivery);
+            if (out) {
+                *out = delivery;
+            }
             return KAFKA_CLIENT_OK;
         }
         if (producer->reports) {

@@ -13,9 +13,8 @@
 struct config;
 struct kafka_producer;
 
-/* How one record fared. */
+/* How one record fared. The caller's memory, filled when it is taken. */
 struct kafka_producer_delivery {
-    size_t tag; /* as given to kafka_producer_send */
     enum kafka_client_status status;
     int32_t partition;
     int64_t offset;
@@ -33,17 +32,18 @@ enum kafka_client_status kafka_producer_check(struct kafka_producer *producer, c
                                               int64_t timeout_ms, char *err, size_t err_bytes)
     __attribute__((warn_unused_result));
 
-/* Queues a record; `value` is borrowed until its delivery is taken. NONE when the queue is full: take
- * deliveries first. */
+/* Queues a record; `value` and `delivery` are borrowed until the delivery is taken. NONE when the
+ * queue is full: take deliveries first. */
 enum kafka_client_status kafka_producer_send(struct kafka_producer *producer, const char *topic,
                                              const char *key, const char *value, size_t value_bytes,
-                                             size_t tag, char *err, size_t err_bytes)
-    __attribute__((warn_unused_result));
+                                             struct kafka_producer_delivery *delivery, char *err,
+                                             size_t err_bytes) __attribute__((warn_unused_result));
 
-/* Waits up to wait_ms for the next delivery. OK fills *out, NONE says that none came in time. Each
- * record gets exactly one. */
+/* Waits up to wait_ms until a record's fate is known. OK fills the delivery given with the record
+ * and puts it into *out (may be NULL); NONE says that none came in time. Each record has exactly
+ * one. */
 enum kafka_client_status kafka_producer_take_delivery(struct kafka_producer *producer, int wait_ms,
-                                                      struct kafka_producer_delivery *out)
+                                                      struct kafka_producer_delivery **out)
     __attribute__((warn_unused_result));
 
 #endif

@@ -84,10 +84,12 @@ static rd_kafka_resp_err_t kafka_reader_ask(struct kafka_reader *reader, const c
     }
     *topic_error =
         found->topic_cnt == 1 ? found->topics[0].err : RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART;
-    int count = *topic_error ? 0 : found->topics[0].partition_cnt;
-    reader->ends = count ? rd_kafka_topic_partition_list_new(count) : NULL;
-    for (int i = 0; i < count; i++) {
-        rd_kafka_topic_partition_list_add(reader->ends, topic, found->topics[0].partitions[i].id);
+    if (*topic_error == RD_KAFKA_RESP_ERR_NO_ERROR) {
+        const struct rd_kafka_metadata_topic *told = &found->topics[0];
+        reader->ends = rd_kafka_topic_partition_list_new(told->partition_cnt);
+        for (int i = 0; i < told->partition_cnt; i++) {
+            rd_kafka_topic_partition_list_add(reader->ends, topic, told->partitions[i].id);
+        }
     }
     rd_kafka_metadata_destroy(found);
     return RD_KAFKA_RESP_ERR_NO_ERROR;
@@ -179,11 +181,12 @@ enum kafka_client_status kafka_reader_open(const struct config *config, const ch
     if (status == KAFKA_CLIENT_OK) {
         status = kafka_reader_find_partitions(reader, topic, err, err_bytes);
     }
-    if (status == KAFKA_CLIENT_OK) {
+
+    if (status == KAFKA_CLIENT_OK && reader->ends) {
         reader->positions = calloc((size_t)reader->ends->cnt + 1, sizeof *reader->positions);
         status = reader->positions ? KAFKA_CLIENT_OK : KAFKA_CLIENT_REFUSED;
     }
-    for (int i = 0; status == KAFKA_CLIENT_OK && i < reader->ends->cnt; i++) {
+    for (int i = 0; reader->ends && status == KAFKA_CLIENT_OK && i < reader->ends->cnt; i++) {
         status = kafka_reader_place(reader, i, start, newest, err, err_bytes);
     }
     if (status == KAFKA_CLIENT_OK) {
