@@ -85,7 +85,7 @@ start_broker() {
     export SOLFLEET_BROKERS
 }
 
-is_ready() { grep -q 'worker\.ready' "$FOLDER/worker.log"; }
+is_ready() { grep -qw ready "$FOLDER/worker.log"; }
 
 start_worker() {
     start "$FOLDER/worker.log" "$SOLFLEET" worker --model "$MODEL" --drain-timeout-ms 2000
