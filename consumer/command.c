@@ -15,8 +15,10 @@ extern const struct command command_status_entry;
 extern const struct command command_submit_entry;
 extern const struct command command_topics_entry;
 extern const struct command command_wait_entry;
+extern const struct command command_worker_entry;
 
 static const struct command *const command_table[] = {
+    &command_worker_entry,   //
     &command_submit_entry,   //
     &command_status_entry,   //
     &command_wait_entry,     //

@@ -70,7 +70,7 @@ const struct config_option config_table_options[] = {
     INT(default_timeout_ms, "0", 0, 604800000, CONFIG_WORKER,
         "timeout of jobs that give none; 0: none"),
     INT(max_job_bytes, "1048576", 1024, 16777216, CONFIG_WORKER, "largest job that is read"),
-    INT(max_message_bytes, "1000000", 1024, 16777216, BATCHING,
+    INT(max_message_bytes, "1000000", 4096, 16777216, BATCHING,
         "largest record that results and dead-letter topics take"),
     INT(high_water, "0", 0, 1048576, CONFIG_WORKER,
         "jobs in the worker at which consuming pauses; 0: max_queue_size + max_batch_size"),

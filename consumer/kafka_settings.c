@@ -16,10 +16,10 @@ static bool kafka_settings_set(rd_kafka_conf_t *conf, const char *name, const ch
     return false;
 }
 
-static bool kafka_settings_is_fixed(const struct config_pass *fixed, size_t fixed_count,
+static bool kafka_settings_is_among(const struct config_pass *list, size_t count,
                                     const char *name) {
-    for (size_t i = 0; i < fixed_count; i++) {
-        if (strcmp(fixed[i].name, name) == 0) {
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(list[i].name, name) == 0) {
             return true;
         }
     }
@@ -36,7 +36,7 @@ static bool kafka_settings_fill(rd_kafka_conf_t *conf, const struct config *conf
     }
     for (size_t i = 0; ok && i < config->kafka_count; i++) {
         const struct config_pass *pass = &config->kafka[i];
-        if (!config->unsafe && kafka_settings_is_fixed(fixed, fixed_count, pass->name)) {
+        if (!config->unsafe && kafka_settings_is_among(fixed, fixed_count, pass->name)) {
             snprintf(err, err_bytes,
                      "kafka.%s is fixed by solfleet because delivery rests on it; "
                      "--unsafe lets it be changed",
@@ -56,4 +56,10 @@ rd_kafka_conf_t *kafka_settings_make(const struct config *config, const struct c
         return NULL;
     }
     return conf;
+}
+
+bool kafka_settings_default(rd_kafka_conf_t *conf, const struct config *config, const char *name,
+                            const char *value, char *err, size_t err_bytes) {
+    return kafka_settings_is_among(config->kafka, config->kafka_count, name) ||
+           kafka_settings_set(conf, name, value, err, err_bytes);
 }

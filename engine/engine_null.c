@@ -54,10 +54,15 @@ static size_t engine_null_prompt_bytes(const struct job *job) {
 static enum engine_status engine_null_admit(struct engine *engine, uint64_t ticket, struct job *job,
                                             int64_t admitted_ns, void **work,
                                             struct job_error *rejected) {
-    (void)engine;
     size_t bytes = engine_null_prompt_bytes(job);
+    size_t bytes_max = engine_null_of(engine)->options.prompt_bytes_max;
     if (bytes == 0) {
         error_set(rejected, ERROR_EMPTY_PROMPT, NULL, "the prompt has no tokens");
+        return ENGINE_REJECTED;
+    }
+    if (bytes_max > 0 && bytes > bytes_max) {
+        error_set(rejected, ERROR_PROMPT_TOO_LONG, NULL,
+                  "the prompt has %zu bytes, %zu are allowed", bytes, bytes_max);
         return ENGINE_REJECTED;
     }
     struct engine_null_work *made = malloc(sizeof *made);

@@ -443,7 +443,7 @@ static void refuses_an_address_it_cannot_read(void **state) {
     struct status_store_options wrong = options();
     struct status_store *none = NULL;
     char err[256];
-    wrong.address = "http://example";
+    wrong.address = "http://127.0.0.1";
     assert_false(status_store_open(&wrong, &none, err, sizeof err));
     assert_string_not_equal(err, "");
 }

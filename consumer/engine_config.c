@@ -1,0 +1,69 @@
+#include "consumer/engine_config.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "consumer/command.h"
+#include "consumer/config.h"
+#include "engine/engine.h"
+
+static int engine_config_exit(enum engine_status status) {
+    switch (status) {
+    case ENGINE_OK: return COMMAND_EXIT_OK;
+    case ENGINE_BAD_OPTION: return COMMAND_EXIT_USAGE;
+    case ENGINE_BAD_MODEL: return COMMAND_EXIT_BAD_MODEL;
+    case ENGINE_NO_DEVICE:
+    case ENGINE_FAILED: return COMMAND_EXIT_NO_DEVICE;
+    case ENGINE_BUSY:
+    case ENGINE_REJECTED: break;
+    }
+    return COMMAND_EXIT_BUG;
+}
+
+static enum engine_status engine_config_open_null(const struct config *config, struct log *log,
+                                                  struct engine **out, char *err,
+                                                  size_t err_bytes) {
+    struct engine_null_options options = {.max_queue_size = (uint32_t)config->max_queue_size,
+                                          .completion_tokens =
+                                              (uint32_t)config->null_completion_tokens,
+                                          .answer_bytes = (uint32_t)config->null_answer_bytes,
+                                          .delay_us = config->null_delay_us,
+                                          .log = log};
+    return engine_null_open(&options, out, err, err_bytes);
+}
+
+static enum engine_status engine_config_open_real(const struct config *config, struct log *log,
+                                                  struct engine **out, char *err,
+                                                  size_t err_bytes) {
+    struct engine_options options = {
+        .model_path = config->model,
+        .policy = config->policy,
+        .device = config->device,
+        .cpu_tier = strcmp(config->cpu_tier, "auto") == 0 ? NULL : config->cpu_tier,
+        .threads = (uint32_t)config->threads,
+        .max_batch_size = (uint32_t)config->max_batch_size,
+        .max_running = (uint32_t)config->max_running,
+        .max_queue_size = (uint32_t)config->max_queue_size,
+        .max_batch_tokens = (uint32_t)config->max_batch_tokens,
+        .prefill_chunk_tokens = (uint32_t)config->prefill_chunk_tokens,
+        .max_model_len = (uint32_t)config->max_model_len,
+        .max_queue_delay_ms = config->max_queue_delay_ms > 0 ? config->max_queue_delay_ms : -1,
+        .bucket_strict = config->bucket_strict,
+        .kv_cache_bytes = (size_t)config->kv_cache_bytes,
+        .progress_interval_ms = config->progress_interval_ms,
+        .log = log};
+    return engine_open(&options, out, err, err_bytes);
+}
+
+int engine_config_open(const struct config *config, struct log *log, struct engine **out, char *err,
+                       size_t err_bytes) {
+    bool is_null = strcmp(config->engine, "null") == 0;
+    if (!is_null && config->model[0] == '\0') {
+        snprintf(err, err_bytes,
+                 "--model FILE is missing ('make model' fetches the demo model to "
+                 "models/)");
+        return COMMAND_EXIT_USAGE;
+    }
+    return engine_config_exit(is_null ? engine_config_open_null(config, log, out, err, err_bytes)
+                                      : engine_config_open_real(config, log, out, err, err_bytes));
+}

@@ -1,0 +1,17 @@
+/* The engine that a configuration asks for, opened. Any thread; the engine is the caller's. Refuses
+ * to know what the engine is for. */
+#ifndef SOLFLEET_CONSUMER_ENGINE_CONFIG_H
+#define SOLFLEET_CONSUMER_ENGINE_CONFIG_H
+
+#include <stddef.h>
+
+struct config;
+struct engine;
+struct log;
+
+/* Opens the engine, real or null, not started. Returns 0, or the exit code of the command with the
+ * reason in err. Borrows config and log until the engine is closed. */
+int engine_config_open(const struct config *config, struct log *log, struct engine **out, char *err,
+                       size_t err_bytes) __attribute__((warn_unused_result));
+
+#endif

@@ -1,0 +1,292 @@
+#include "consumer/worker.h"
+
+#include <assert.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "consumer/worker_intake.h"
+#include "consumer/worker_publish.h"
+#include "consumer/worker_state.h"
+
+#define HELD_BYTES_MAX (64u << 20) /* values of records in flight */
+#define EVENTS_PER_TAKE 64
+
+void worker_settle(struct worker *worker, struct inflight_job *job) {
+    for (const struct inflight_source *at = &job->source; at != NULL; at = at->next) {
+        kafka_source_settle(worker->source, &at->ref);
+    }
+    kafka_source_release(&job->record);
+    inflight_remove(&worker->inflight, job);
+}
+
+/* ---- wait ---- */
+
+enum watched { WATCH_SOURCE, WATCH_SINK, WATCH_STORE, WATCH_ENGINE, WATCH_WAKE, WATCH_COUNT };
+
+static int64_t worker_sooner(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+static int worker_wait_ms(const struct worker *worker, int max_wait_ms) {
+    if (worker->has_more) {
+        return 0;
+    }
+    int64_t now_ns = clock_monotonic_ns(worker->options.clock);
+    int64_t due_ns = now_ns + max_wait_ms * CLOCK_NS_PER_MS;
+    due_ns = worker_sooner(due_ns, status_store_deadline_ns(worker->store));
+    due_ns = worker_sooner(due_ns, kafka_source_deadline_ns(worker->source));
+    if (worker->send_again_ns != 0) {
+        due_ns = worker_sooner(due_ns, worker->send_again_ns);
+    }
+    if (due_ns <= now_ns) {
+        return 0;
+    }
+    return (int)((due_ns - now_ns + CLOCK_NS_PER_MS - 1) / CLOCK_NS_PER_MS);
+}
+
+static void worker_wait(struct worker *worker, int max_wait_ms) {
+    struct pollfd watched[WATCH_COUNT] = {
+        [WATCH_SOURCE] = {.fd = kafka_source_fd(worker->source), .events = POLLIN},
+        [WATCH_SINK] = {.fd = kafka_sink_fd(worker->sink), .events = POLLIN},
+        [WATCH_STORE] = status_store_pollfd(worker->store),
+        [WATCH_ENGINE] = {.fd = engine_event_fd(worker->engine), .events = POLLIN},
+        [WATCH_WAKE] = {.fd = worker->options.wake_fd, .events = POLLIN}};
+    poll(watched, WATCH_COUNT, worker_wait_ms(worker, max_wait_ms));
+    status_store_handle(worker->store, watched[WATCH_STORE].revents);
+}
+
+/* ---- the steps that have no file of their own ---- */
+
+/* Hands each answer of Redis to the step that waits for it. */
+static void worker_take_answers(struct worker *worker) {
+    struct status_store_answer answer;
+    while (status_store_take(worker->store, &answer)) {
+        struct inflight_job *job = inflight_find(&worker->inflight, answer.ticket);
+        assert(job != NULL); /* every entry waits for each of its answers */
+        if (answer.kind == STATUS_STORE_CLAIM) {
+            worker_intake_claimed(worker, job, &answer);
+        } else {
+            worker_settle(worker, job);
+        }
+    }
+}
+
+static int64_t worker_unix_ms_of(const struct worker *worker, int64_t ns) {
+    int64_t ago_ns = clock_monotonic_ns(worker->options.clock) - ns;
+    return clock_unix_ms(worker->options.clock) - ago_ns / CLOCK_NS_PER_MS;
+}
+
+static void worker_take_progress(struct worker *worker, struct inflight_job *job,
+                                 const struct engine_event *event) {
+    bool started = event->kind == ENGINE_EVENT_STARTED;
+    struct status_store_advance advance = {
+        .request_id = job->request_id,
+        .attempt = job->attempt,
+        .started_unix_ms = started ? worker_unix_ms_of(worker, event->started_ns) : -1,
+        .prompt_tokens = event->usage.prompt_tokens,
+        .completion_tokens = event->usage.completion_tokens,
+        .text = event->text};
+    status_store_advance(worker->store, &advance);
+}
+
+static void worker_take_events(struct worker *worker) {
+    struct engine_event events[EVENTS_PER_TAKE];
+    size_t count;
+    while ((count = engine_take_events(worker->engine, events, EVENTS_PER_TAKE)) > 0) {
+        for (size_t i = 0; i < count; i++) {
+            struct inflight_job *job = inflight_find(&worker->inflight, events[i].ticket);
+            assert(job != NULL && job->state == INFLIGHT_RUNNING);
+            if (events[i].kind == ENGINE_EVENT_FINISHED) {
+                worker_publish_answer(worker, job, &events[i]);
+            } else {
+                worker_take_progress(worker, job, &events[i]);
+            }
+            engine_event_deinit(&events[i]);
+        }
+    }
+}
+
+/* Pauses and resumes consuming. */
+static void worker_pace(struct worker *worker) {
+    struct backpressure_load load = {.jobs = worker->inflight.count,
+                                     .bytes = worker->inflight.value_bytes,
+                                     .engine_is_busy = worker->waiting.head != NULL};
+    bool paused = backpressure_update(&worker->backpressure, &load);
+    kafka_source_pause(worker->source, paused || worker->is_draining);
+    if (worker->is_draining && !worker->engine_is_draining && worker->waiting.head == NULL) {
+        worker->engine_is_draining = engine_drain(worker->engine);
+    }
+}
+
+static enum worker_status worker_check(struct worker *worker, char *err, size_t err_bytes) {
+    char why[256];
+    const char *who = NULL;
+    if (engine_has_failed(worker->engine, why, sizeof why)) {
+        who = "engine";
+    } else if (kafka_source_has_failed(worker->source, why, sizeof why)) {
+        who = "Kafka consumer";
+    } else if (kafka_sink_has_failed(worker->sink, why, sizeof why)) {
+        who = "Kafka producer";
+    }
+    if (who != NULL) {
+        snprintf(err, err_bytes, "%s: %s", who, why);
+        return WORKER_FAILED;
+    }
+    return WORKER_OK;
+}
+
+enum worker_status worker_step(struct worker *worker, int max_wait_ms, char *err,
+                               size_t err_bytes) {
+    worker_wait(worker, max_wait_ms);
+    worker_intake_receive(worker);
+    worker_take_answers(worker);
+    worker_intake_submit(worker);
+    worker_take_events(worker);
+    worker_publish_step(worker);
+    status_store_flush(worker->store);
+    kafka_source_commit(worker->source, worker->is_draining && worker->inflight.count == 0);
+    worker_pace(worker);
+    return worker_check(worker, err, err_bytes);
+}
+
+/* ---- open, join, drain, close ---- */
+
+static uint32_t worker_high_water(const struct config *config) {
+    int64_t derived = config->max_queue_size + config->max_batch_size;
+    return (uint32_t)(config->high_water > 0 ? config->high_water : derived);
+}
+
+static void worker_init_backpressure(struct worker *worker) {
+    uint32_t high = worker_high_water(worker->config);
+    uint32_t low = worker->config->low_water > 0 ? (uint32_t)worker->config->low_water
+                                                 : (uint32_t)((uint64_t)high * 3 / 4);
+    worker->backpressure = (struct backpressure){.jobs_high = high,
+                                                 .jobs_low = low < high ? low : high,
+                                                 .bytes_high = HELD_BYTES_MAX,
+                                                 .bytes_low = HELD_BYTES_MAX / 4 * 3};
+}
+
+static bool worker_open_store(struct worker *worker, char *err, size_t err_bytes) {
+    const struct config *config = worker->config;
+    struct status_store_options options = {.address = config->redis,
+                                           .prefix = config->key_prefix,
+                                           .worker = worker->options.name,
+                                           .ttl_s = config->status_ttl_s,
+                                           .claim_timeout_ms = config->redis_claim_timeout_ms,
+                                           .link_timeout_ms = config->redis_timeout_ms,
+                                           .backlog_max = (uint32_t)config->redis_backlog_max,
+                                           .clock = worker->options.clock,
+                                           .log = worker->options.log};
+    return status_store_open(&options, &worker->store, err, err_bytes);
+}
+
+static bool worker_open_parts(struct worker *worker, char *err, size_t err_bytes) {
+    struct clock *clock = worker->options.clock;
+    struct log *log = worker->options.log;
+    return worker_open_store(worker, err, err_bytes) &&
+           kafka_source_open(worker->config, clock, log, &worker->source, err, err_bytes) ==
+               KAFKA_SOURCE_OK &&
+           kafka_sink_open(worker->config, clock, log, &worker->sink, err, err_bytes) ==
+               KAFKA_SINK_OK;
+}
+
+enum worker_status worker_open(const struct worker_options *options, struct worker **out, char *err,
+                               size_t err_bytes) {
+    struct worker *worker = calloc(1, sizeof *worker);
+    assert(worker != NULL);
+    worker->options = *options;
+    worker->config = options->config;
+    worker->engine = options->engine;
+    engine_info(worker->engine, &worker->engine_info);
+    worker->limits = job_limits_default();
+    worker->limits.value_bytes_max = (size_t)worker->config->max_job_bytes;
+    worker->limits.default_timeout_ms = worker->config->default_timeout_ms;
+    worker_init_backpressure(worker);
+    bool has_room =
+        inflight_init(&worker->inflight, worker->backpressure.jobs_high + WORKER_RECEIVE_MAX);
+    assert(has_room);
+    if (!worker_open_parts(worker, err, err_bytes)) {
+        worker_close(worker);
+        return WORKER_BAD_SETTING;
+    }
+    *out = worker;
+    return WORKER_OK;
+}
+
+static enum worker_status worker_say_missing(const struct worker *worker, const char *topic,
+                                             char *err, size_t err_bytes) {
+    snprintf(err, err_bytes,
+             "topic '%s' does not exist; make it with: solfleet topics create --brokers %s", topic,
+             worker->config->brokers);
+    return WORKER_NOT_YET;
+}
+
+static enum worker_status worker_find_output(struct worker *worker, const char *topic,
+                                             int timeout_ms, char *err, size_t err_bytes) {
+    char why[128];
+    switch (kafka_sink_find_topic(worker->sink, topic, timeout_ms, why, sizeof why)) {
+    case KAFKA_SINK_OK: return WORKER_OK;
+    case KAFKA_SINK_MISSING: return worker_say_missing(worker, topic, err, err_bytes);
+    default:
+        snprintf(err, err_bytes, "topic '%s' at %s: %s", topic, worker->config->brokers, why);
+        return WORKER_NOT_YET;
+    }
+}
+
+enum worker_status worker_join(struct worker *worker, int timeout_ms, char *err, size_t err_bytes) {
+    const struct config *config = worker->config;
+    char why[128];
+    enum kafka_source_status found =
+        kafka_source_find_topic(worker->source, timeout_ms, why, sizeof why);
+    if (found == KAFKA_SOURCE_MISSING) {
+        return worker_say_missing(worker, config->jobs_topic, err, err_bytes);
+    }
+    if (found != KAFKA_SOURCE_OK) {
+        snprintf(err, err_bytes, "Kafka at %s: %s", config->brokers, why);
+        return WORKER_NOT_YET;
+    }
+    enum worker_status status =
+        worker_find_output(worker, config->results_topic, timeout_ms, err, err_bytes);
+    if (status == WORKER_OK) {
+        status = worker_find_output(worker, config->dead_letter_topic, timeout_ms, err, err_bytes);
+    }
+    if (status == WORKER_OK &&
+        kafka_source_subscribe(worker->source, err, err_bytes) != KAFKA_SOURCE_OK) {
+        status = WORKER_NOT_YET;
+    }
+    return status;
+}
+
+void worker_drain(struct worker *worker) {
+    worker->is_draining = true;
+    kafka_source_pause(worker->source, true);
+}
+
+bool worker_is_drained(const struct worker *worker) {
+    return worker->inflight.count == 0 && kafka_source_is_committed(worker->source);
+}
+
+void worker_stats(const struct worker *worker, struct worker_stats *out) {
+    *out = worker->stats;
+    out->in_flight = worker->inflight.count;
+    out->is_ready = kafka_source_is_assigned(worker->source);
+    out->is_paused = worker->backpressure.paused || worker->is_draining;
+    kafka_source_stats(worker->source, &out->source);
+    status_store_stats(worker->store, &out->store);
+}
+
+void worker_close(struct worker *worker) {
+    if (worker == NULL) {
+        return;
+    }
+    for (uint32_t i = 0; i < worker->inflight.capacity; i++) {
+        kafka_source_release(&worker->inflight.jobs[i].record);
+    }
+    kafka_source_close(worker->source);
+    kafka_sink_close(worker->sink);
+    status_store_close(worker->store);
+    inflight_deinit(&worker->inflight);
+    free(worker);
+}

@@ -1,0 +1,71 @@
+/* The worker: the loop that carries jobs from Kafka through the engine and back, in the order in
+ * which a job lives.
+ *
+ * One thread; the engine has its own. A job is settled, and its offset may be committed, only when
+ * the broker has acknowledged its result and its terminal status is written, or kept for a Redis
+ * that is away. A record that is no job goes to the dead-letter topic; it never harms another.
+ * Owns its Kafka and Redis connections and what is in flight; borrows the engine and the rest.
+ * Refuses to know signals, model files and how the process was started. */
+#ifndef SOLFLEET_CONSUMER_WORKER_H
+#define SOLFLEET_CONSUMER_WORKER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "consumer/kafka_source.h"
+#include "consumer/status_store.h"
+
+struct worker;
+struct config;
+struct engine;
+struct clock;
+struct log;
+
+enum worker_status {
+    WORKER_OK = 0,
+    WORKER_BAD_SETTING, /* err says which: correct it */
+    WORKER_NOT_YET,     /* a topic or the broker is missing: err says what to do; ask again */
+    WORKER_FAILED       /* err says why: close and exit; what is not committed comes again */
+};
+
+struct worker_options {
+    const struct config *config;
+    const char *name;      /* in statuses and results */
+    struct engine *engine; /* started */
+    int wake_fd;           /* one more descriptor that ends a wait; -1 = none */
+    struct clock *clock;   /* NULL = the real one */
+    struct log *log;       /* NULL = silent */
+};
+
+struct worker_stats {
+    uint64_t done, failed, expired, cancelled; /* results acknowledged, by status */
+    uint64_t dead_letters, conflicts, duplicates;
+    uint32_t in_flight; /* received, not settled */
+    bool is_ready, is_paused;
+    struct kafka_source_stats source;
+    struct status_store_stats store;
+};
+
+enum worker_status worker_open(const struct worker_options *options, struct worker **out, char *err,
+                               size_t err_bytes) __attribute__((warn_unused_result));
+
+/* Joins the group, once the topics are there; blocks up to timeout_ms for each answer. */
+enum worker_status worker_join(struct worker *worker, int timeout_ms, char *err, size_t err_bytes)
+    __attribute__((warn_unused_result));
+
+/* Waits up to max_wait_ms for something to do, and does it. */
+enum worker_status worker_step(struct worker *worker, int max_wait_ms, char *err, size_t err_bytes)
+    __attribute__((warn_unused_result));
+
+/* From now on nothing is received; what is in flight goes on. */
+void worker_drain(struct worker *worker);
+/* Nothing is in flight and everything settled is committed. */
+bool worker_is_drained(const struct worker *worker);
+
+void worker_stats(const struct worker *worker, struct worker_stats *out);
+
+/* Leaves the group. What is in flight is given up and comes again. Accepts NULL. */
+void worker_close(struct worker *worker);
+
+#endif

@@ -1,0 +1,78 @@
+#include "consumer/worker_report.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "consumer/config.h"
+#include "consumer/worker.h"
+#include "engine/clock.h"
+#include "engine/engine.h"
+
+void worker_report_ready(FILE *out, const struct config *config, const char *name,
+                         const struct engine_info *info, const struct worker_stats *stats) {
+    fprintf(
+        out,
+        "ready: worker %s, %u partitions of %s, model %s (%s, %s %s, %u threads), batches of up "
+        "to %" PRId64 "\n",
+        name, stats->source.partition_count, config->jobs_topic, info->model_name, info->policy,
+        info->device_name, info->tier, info->threads, config->max_batch_size);
+    fflush(out);
+}
+
+struct averages {
+    double batch_size, wait_ms;
+};
+
+static struct averages worker_report_averages(const struct engine_stats *engine) {
+    double batches = engine->batches_total > 0 ? (double)engine->batches_total : 1;
+    double requests = engine->requests_total > 0 ? (double)engine->requests_total : 1;
+    return (struct averages){.batch_size = (double)engine->batch_sizes_total / batches,
+                             .wait_ms = (double)engine->wait_ns_total / CLOCK_NS_PER_MS / requests};
+}
+
+static void worker_report_text(FILE *out, const struct engine_stats *engine,
+                               const struct worker_stats *worker) {
+    struct averages average = worker_report_averages(engine);
+    fprintf(out, "total requests      %" PRIu64 "\n", engine->requests_total);
+    fprintf(out, "total batches       %" PRIu64 "\n", engine->batches_total);
+    fprintf(out, "average batch size  %.2f\n", average.batch_size);
+    fprintf(out, "largest batch       %u\n", engine->batch_size_max);
+    fprintf(out, "batches of one      %" PRIu64 "\n", engine->batches_single);
+    fprintf(out, "average wait        %.1f ms\n", average.wait_ms);
+    fprintf(out, "buffer size         %u\n", engine->queued_count);
+    for (int i = 0; i < ENGINE_CUT_COUNT; i++) {
+        fprintf(out, "cut by %-12s %" PRIu64 "\n", engine_cut_name((enum engine_cut)i),
+                engine->cuts[i]);
+    }
+    fprintf(out, "done                %" PRIu64 "\n", worker->done);
+    fprintf(out, "failed              %" PRIu64 "\n", worker->failed);
+    fprintf(out, "dead letters        %" PRIu64 "\n", worker->dead_letters);
+    fprintf(out, "duplicates          %" PRIu64 "\n", worker->duplicates);
+    fprintf(out, "given back          %u\n", worker->in_flight);
+}
+
+static void worker_report_json(FILE *out, const struct engine_stats *engine,
+                               const struct worker_stats *worker) {
+    struct averages average = worker_report_averages(engine);
+    fprintf(out,
+            "{\"total_requests\":%" PRIu64 ",\"total_batches\":%" PRIu64
+            ",\"average_batch_size\":%.3f,\"largest_batch\":%u,\"batches_of_one\":%" PRIu64
+            ",\"average_wait_ms\":%.3f,\"buffer_size\":%u,\"cuts\":{",
+            engine->requests_total, engine->batches_total, average.batch_size,
+            engine->batch_size_max, engine->batches_single, average.wait_ms, engine->queued_count);
+    for (int i = 0; i < ENGINE_CUT_COUNT; i++) {
+        fprintf(out, "%s\"%s\":%" PRIu64, i > 0 ? "," : "", engine_cut_name((enum engine_cut)i),
+                engine->cuts[i]);
+    }
+    fprintf(out,
+            "},\"done\":%" PRIu64 ",\"failed\":%" PRIu64 ",\"dead_letters\":%" PRIu64
+            ",\"duplicates\":%" PRIu64 ",\"given_back\":%u}\n",
+            worker->done, worker->failed, worker->dead_letters, worker->duplicates,
+            worker->in_flight);
+}
+
+void worker_report_statistics(FILE *out, bool json, const struct engine_stats *engine,
+                              const struct worker_stats *worker) {
+    (json ? worker_report_json : worker_report_text)(out, engine, worker);
+    fflush(out);
+}

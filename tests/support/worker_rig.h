@@ -1,0 +1,87 @@
+/* A worker on a rig: librdkafka's in-process cluster, a private redis-server, an engine without a
+ * model, and a client that produces jobs and reads what comes out. All on the test's thread, the
+ * worker stepped by hand; everything asserts. */
+#ifndef SOLFLEET_TESTS_SUPPORT_WORKER_RIG_H
+#define SOLFLEET_TESTS_SUPPORT_WORKER_RIG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "consumer/config.h"
+#include "consumer/worker.h"
+#include "engine/engine.h"
+#include "engine/log.h"
+#include "tests/support/redis_server.h"
+
+#define WORKER_RIG_PARTITIONS 4
+#define WORKER_RIG_WAIT_MS_MAX 30000
+
+struct worker_rig_cluster;
+struct worker_rig_reader;
+
+/* What a reader found; owned by the caller. */
+struct worker_rig_record {
+    char *key, *value; /* with a NUL behind; NULL = null */
+    size_t key_bytes, value_bytes;
+    char headers[4096]; /* "name=value\n" each */
+    int32_t partition;
+    int64_t offset;
+};
+
+struct worker_rig {
+    struct redis_server redis;
+    struct worker_rig_cluster *cluster;
+    struct worker_rig_reader *results, *letters;
+    char brokers[64];
+    struct config config;
+    struct log log;
+    struct engine *engine;
+    struct worker *worker;
+};
+
+/* Cluster, Redis, readers. */
+void worker_rig_open(struct worker_rig *rig);
+/* A worker in `group`; `words` are options ended by NULL, may be NULL. Joined, not yet assigned. */
+void worker_rig_start(struct worker_rig *rig, const char *group, const char *const *words,
+                      const struct engine_null_options *engine);
+/* Closes the worker and the engine. */
+void worker_rig_stop(struct worker_rig *rig);
+void worker_rig_close(struct worker_rig *rig);
+
+void worker_rig_step(struct worker_rig *rig);
+/* Steps until the worker has partitions. */
+void worker_rig_until_ready(struct worker_rig *rig);
+/* Steps until nothing is in flight and all is committed. */
+void worker_rig_until_drained(struct worker_rig *rig);
+struct worker_stats worker_rig_stats(const struct worker_rig *rig);
+
+/* Produces a record of the jobs topic; -1 = any partition. NULL value or key = null. Headers are
+ * pairs ended by NULL, may be NULL. Returns when the cluster has it. */
+void worker_rig_produce(struct worker_rig *rig, int32_t partition, const char *key,
+                        const void *value, size_t value_bytes, const char *const *headers);
+/* {"request_id": ID, "prompt": "hello"} keyed by the id. */
+void worker_rig_produce_job(struct worker_rig *rig, const char *id);
+
+/* Steps until the next record is on the topic. */
+struct worker_rig_record worker_rig_next_result(struct worker_rig *rig);
+struct worker_rig_record worker_rig_next_letter(struct worker_rig *rig);
+/* True when nothing more is there now. */
+bool worker_rig_has_no_result(struct worker_rig *rig);
+bool worker_rig_has_no_letter(struct worker_rig *rig);
+void worker_rig_free(struct worker_rig_record *record);
+bool worker_rig_has_header(const struct worker_rig_record *record, const char *name,
+                           const char *value);
+
+/* The committed offset of a partition in the group; -1 = none. */
+int64_t worker_rig_committed(struct worker_rig *rig, const char *group, int32_t partition);
+/* A field of a job's status; NULL = absent. Owned by the caller. */
+char *worker_rig_status(struct worker_rig *rig, const char *id, const char *field);
+
+/* As a client does it before it produces. */
+void worker_rig_queue(struct worker_rig *rig, const char *id);
+
+void worker_rig_broker_down(struct worker_rig *rig);
+void worker_rig_broker_up(struct worker_rig *rig);
+
+#endif
