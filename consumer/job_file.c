@@ -141,10 +141,9 @@ bool job_file_make_problem(struct job *job, const char *request_id, const char *
     text = job_file_trim(text, &bytes);
     snprintf(job->request_id, sizeof job->request_id, "%s", request_id);
     job->kind = JOB_PROBLEM;
-    job->params.seed = job_default_seed(request_id);
     job->problem.title = job_file_take_title(&text, &bytes);
     job->problem.statement = strndup(text, bytes);
-    if (!job->problem.statement) {
+    if (!job->problem.statement || !job_default_seed(request_id, &job->params.seed)) {
         job_deinit(job);
         return false;
     }

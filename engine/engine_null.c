@@ -256,13 +256,14 @@ static bool engine_null_make_answer(struct engine_null *null) {
         null->answer[i] = pattern[i % (sizeof pattern - 1)];
     }
     null->answer[bytes] = '\0';
-    result_answer_sha256(tokens, null->options.completion_tokens, null->answer, FINISH_STOP,
-                         null->answer_sha256);
-    for (int reason = 0; reason <= FINISH_ERROR; reason++) {
-        result_answer_sha256(tokens, 0, "", (enum finish_reason)reason, null->empty_sha256[reason]);
+    bool hashed = result_answer_sha256(tokens, null->options.completion_tokens, null->answer,
+                                       FINISH_STOP, null->answer_sha256);
+    for (int reason = 0; hashed && reason <= FINISH_ERROR; reason++) {
+        hashed = result_answer_sha256(tokens, 0, "", (enum finish_reason)reason,
+                                      null->empty_sha256[reason]);
     }
     free(tokens);
-    return true;
+    return hashed;
 }
 
 static uint32_t engine_null_or(uint32_t value, uint32_t otherwise) {

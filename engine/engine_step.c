@@ -31,8 +31,8 @@ static void engine_step_finish(struct engine_real *real, uint32_t handle, enum f
     event.finished_ns = clock_monotonic_ns(real->base.clock);
     if (error != NULL) {
         event.error = *error;
-        real->stats.failed_total++;
     }
+    real->stats.failed_total += event.error.code != ERROR_NONE;
     engine_emit(&real->base, &event);
     engine_step_release(real, handle);
 }

@@ -32,12 +32,17 @@ static enum model_status model_read(const char *path, struct gguf **out,
     return MODEL_OK;
 }
 
-static void model_hash(const struct gguf *gguf, char hex[SHA256_HEX_BYTES]) {
+static enum model_status model_hash(const struct gguf *gguf, char hex[SHA256_HEX_BYTES], char *err,
+                                    size_t err_bytes) {
     uint8_t digest[SHA256_BYTES];
     size_t size;
     const uint8_t *bytes = gguf_bytes(gguf, &size);
-    sha256_of(bytes, size, digest);
+    if (!sha256_of(bytes, size, digest)) {
+        snprintf(err, err_bytes, "out of host memory");
+        return MODEL_NO_MEMORY;
+    }
     sha256_hex(digest, hex);
+    return MODEL_OK;
 }
 
 /* One allocation for all weights, so that fitting is known before the first is converted. */
@@ -83,7 +88,7 @@ static enum model_status model_load(struct model *model, const struct gguf *gguf
     if (status == MODEL_OK) {
         model->kv = model_plan_kv_form(&model->config, model->policy);
         model_text_name(gguf, options->path, model->name, sizeof model->name);
-        model_hash(gguf, model->sha256);
+        status = model_hash(gguf, model->sha256, err, err_bytes);
     }
     return status;
 }
@@ -183,8 +188,7 @@ static enum model_status model_identify_open(const struct gguf *gguf, uint32_t v
     (void)gguf_bytes(gguf, &size);
     identity->file_bytes = size;
     model_list_formats(gguf, identity->formats, sizeof identity->formats);
-    model_hash(gguf, identity->sha256);
-    return MODEL_OK;
+    return model_hash(gguf, identity->sha256, err, err_bytes);
 }
 
 enum model_status model_identify(const char *path, struct model_identity *identity, char *err,

@@ -223,6 +223,9 @@ void sequence_fill_finished(struct sequence *sequence, enum finish_reason reason
     event->truncated = reason == FINISH_LENGTH;
     event->text = sequence->text;
     sequence->text = NULL;
-    result_answer_sha256(sequence->tokens + sequence->prompt_tokens, sequence->answer_tokens,
-                         event->text, reason, event->answer_sha256);
+    if (!result_answer_sha256(sequence->tokens + sequence->prompt_tokens, sequence->answer_tokens,
+                              event->text, reason, event->answer_sha256)) {
+        event->finish_reason = FINISH_ERROR;
+        error_set(&event->error, ERROR_INTERNAL, NULL, "out of memory");
+    }
 }

@@ -80,7 +80,8 @@ void sequence_fill_started(const struct sequence *sequence, struct engine_event 
 /* False when memory ran out: a progress event less does no harm. */
 bool sequence_fill_progress(const struct sequence *sequence, struct engine_event *event)
     __attribute__((warn_unused_result));
-/* Ends the text and moves it to the event: once, and last of all. */
+/* Ends the text and moves it to the event: once, and last of all. Should memory run out, the event
+ * says so instead of `reason`. */
 void sequence_fill_finished(struct sequence *sequence, enum finish_reason reason,
                             struct engine_event *event);
 

@@ -19,16 +19,19 @@ static void add_number(struct dead_letter_headers *headers, const char *name, en
     add(headers, name, headers->text[slot]);
 }
 
-static void add_digest(struct dead_letter_headers *headers, const struct dead_letter *letter) {
+static bool add_digest(struct dead_letter_headers *headers, const struct dead_letter *letter) {
     uint8_t digest[SHA256_BYTES];
     static_assert(sizeof headers->text[TEXT_SHA256] >= SHA256_HEX_BYTES, "a digest must fit");
-    sha256_of(letter->value, letter->value_bytes, digest);
+    if (!sha256_of(letter->value, letter->value_bytes, digest)) {
+        return false;
+    }
     sha256_hex(digest, headers->text[TEXT_SHA256]);
     add(headers, DEAD_LETTER_HEADER_SHA256, headers->text[TEXT_SHA256]);
     add_number(headers, DEAD_LETTER_HEADER_BYTES, TEXT_BYTES, (int64_t)letter->value_bytes);
+    return true;
 }
 
-void dead_letter_write_headers(const struct dead_letter *letter,
+bool dead_letter_write_headers(const struct dead_letter *letter,
                                struct dead_letter_headers *headers) {
     assert(letter->error->code != ERROR_NONE);
     *headers = (struct dead_letter_headers){0};
@@ -41,7 +44,5 @@ void dead_letter_write_headers(const struct dead_letter *letter,
     add_number(headers, DEAD_LETTER_HEADER_PARTITION, TEXT_PARTITION, letter->partition);
     add_number(headers, DEAD_LETTER_HEADER_OFFSET, TEXT_OFFSET, letter->offset);
     add_number(headers, DEAD_LETTER_HEADER_ATTEMPT, TEXT_ATTEMPT, letter->attempt);
-    if (letter->value_left_out) {
-        add_digest(headers, letter);
-    }
+    return !letter->value_left_out || add_digest(headers, letter);
 }

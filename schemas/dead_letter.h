@@ -47,7 +47,9 @@ struct dead_letter_headers {
     char text[5][72]; /* numbers and the digest */
 };
 
-void dead_letter_write_headers(const struct dead_letter *letter,
-                               struct dead_letter_headers *headers);
+/* False when memory ran out. */
+bool dead_letter_write_headers(const struct dead_letter *letter,
+                               struct dead_letter_headers *headers)
+    __attribute__((warn_unused_result));
 
 #endif

@@ -55,14 +55,17 @@ bool job_read_request_id(const void *bytes, size_t size, size_t value_bytes_max,
     return valid;
 }
 
-uint64_t job_default_seed(const char *request_id) {
+bool job_default_seed(const char *request_id, uint64_t *seed) {
     uint8_t digest[SHA256_BYTES];
-    sha256_of(request_id, strlen(request_id), digest);
-    uint64_t seed = 0;
-    for (int i = 7; i >= 0; i--) {
-        seed = seed << 8 | digest[i];
+    if (!sha256_of(request_id, strlen(request_id), digest)) {
+        return false;
     }
-    return seed & JOB_SEED_MAX;
+    uint64_t first = 0;
+    for (int i = 7; i >= 0; i--) {
+        first = first << 8 | digest[i];
+    }
+    *seed = first & JOB_SEED_MAX;
+    return true;
 }
 
 const char *job_role_name(enum job_role role) {

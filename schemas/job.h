@@ -123,8 +123,9 @@ bool job_request_id_is_valid(const char *request_id, size_t size);
 char *job_encode(const struct job *job);
 
 /* The seed of a job that gives none: the low 53 bits of the first 8 bytes, little-endian, of
- * sha256(request_id), so that the seed in a result is one that a job may give. */
-uint64_t job_default_seed(const char *request_id);
+ * sha256(request_id), so that the seed in a result is one that a job may give. False when memory
+ * ran out. */
+bool job_default_seed(const char *request_id, uint64_t *seed) __attribute__((warn_unused_result));
 
 const char *job_role_name(enum job_role role);
 

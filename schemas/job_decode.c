@@ -272,8 +272,9 @@ static void decode_metadata(const struct json_node *root, struct job *job,
 
 static void decode_params(const struct json_node *root, struct job *job, struct job_error *error) {
     job_params_decode(json_get_object(root, "params", error), &job->params, error);
-    if (!job->params.seed_given) {
-        job->params.seed = job_default_seed(job->request_id);
+    if (error->code == ERROR_NONE && !job->params.seed_given &&
+        !job_default_seed(job->request_id, &job->params.seed)) {
+        error_set(error, ERROR_INTERNAL, NULL, "out of memory");
     }
 }
 

@@ -1,15 +1,16 @@
 #include "schemas/json.h"
 
+#include <assert.h>
+#include <cjson/cJSON.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define DOUBLE_INTEGER_MAX 9007199254740992.0 /* 2^53: above it doubles skip integers */
-
 void json_deinit(struct json *json) {
-    free(json->text);
+    cJSON_Delete(json->tree);
+    free(json->numbers);
     free(json->nodes);
     *json = (struct json){0};
 }
@@ -127,46 +128,18 @@ void json_fail(struct job_error *error, enum error_code code, const struct json_
 
 /* ---- values of nodes ---- */
 
-/* Up to 18 digits need no floating point, and most integers are that short. */
-static bool read_short_integer(const struct json_node *node, int64_t *out) {
-    const bool negative = node->text[0] == '-';
-    const uint32_t start = negative ? 1 : 0;
-    if (node->size - start > 18) {
-        return false;
-    }
-    int64_t value = 0;
-    for (uint32_t i = start; i < node->size; i++) {
-        if (node->text[i] < '0' || node->text[i] > '9') {
-            return false;
-        }
-        value = value * 10 + (node->text[i] - '0');
-    }
-    *out = negative ? -value : value;
-    return true;
-}
-
-/* The number's text ends at a byte that strtod stops at; it was checked against the grammar. */
-static double read_double(const struct json_node *node) {
-    return strtod(node->text, NULL) + 0.0; /* + 0.0 turns -0 into +0 */
-}
-
 int64_t json_to_int(const struct json_node *node, int64_t min, int64_t max,
                     struct job_error *error) {
-    int64_t value = 0;
+    assert(min >= -JSON_INTEGER_MAX && max <= JSON_INTEGER_MAX);
     if (error->code != ERROR_NONE) {
         return min;
     }
-    bool good = node->type == JSON_NUMBER;
-    if (good && !read_short_integer(node, &value)) {
-        const double wide = read_double(node);
-        good = fabs(wide) <= DOUBLE_INTEGER_MAX && wide == rint(wide);
-        value = good ? (int64_t)wide : 0;
-    }
-    if (!good || value < min || value > max) {
+    const double value = node->type == JSON_NUMBER ? node->number : (double)NAN;
+    if (!(value >= (double)min && value <= (double)max && value == rint(value))) {
         FAIL(error, node, "must be an integer from %lld to %lld", (long long)min, (long long)max);
         return min;
     }
-    return value;
+    return (int64_t)value;
 }
 
 double json_to_double(const struct json_node *node, double min, double max,
@@ -174,12 +147,12 @@ double json_to_double(const struct json_node *node, double min, double max,
     if (error->code != ERROR_NONE) {
         return min;
     }
-    const double value = node->type == JSON_NUMBER ? read_double(node) : NAN;
+    const double value = node->type == JSON_NUMBER ? node->number : (double)NAN;
     if (!(value >= min && value <= max)) {
         FAIL(error, node, "must be a number from %.17g to %.17g", min, max);
         return min;
     }
-    return value;
+    return value + 0.0; /* turns -0 into +0 */
 }
 
 static bool check_string(const struct json_node *node, size_t bytes_max, struct job_error *error) {

@@ -1,10 +1,10 @@
-/* A JSON document: text read into one flat array of nodes, with typed, bounded getters.
+/* A JSON document: what cJSON read, as one flat array of nodes, with typed, bounded getters.
  *
  * Strict RFC 8259, and narrower where a lenient reader would let two programs see two documents:
  * duplicate keys, U+0000 and lone surrogates are refused, naming the field; size and nesting are
- * bounded before anything is built. Numbers keep their text, so no digit is lost. Two allocations
- * a document, no recursion, time O(n log n) for any input. A document owns its nodes; nodes and
- * their text are borrowed until json_deinit. Any thread; no state. Knows no job and no model. */
+ * bounded before anything is built. Numbers keep their digits beside their value, so that a
+ * document is echoed as it came. Time O(n log n) for any input. A document owns its nodes; nodes
+ * and their text are borrowed until json_deinit. Any thread. Knows no job and no model. */
 #ifndef SOLFLEET_SCHEMAS_JSON_H
 #define SOLFLEET_SCHEMAS_JSON_H
 
@@ -16,11 +16,13 @@
 
 #define JSON_DEPTH_MAX 64               /* most levels a caller may allow */
 #define JSON_BYTES_MAX ((1u << 30) - 1) /* largest document a caller may allow */
+/* 2^53 - 1: numbers are doubles, which skip integers from 2^53 on. */
+#define JSON_INTEGER_MAX 9007199254740991
 
 struct json_limits {
     size_t bytes_max;   /* <= JSON_BYTES_MAX */
     uint32_t depth_max; /* <= JSON_DEPTH_MAX; [[1]] is two levels deep */
-    /* Accept duplicate keys (the first counts), U+0000 (kept) and lone surrogates (U+FFFD): for
+    /* Accept duplicate keys (the first counts), U+0000 and lone surrogates (both as U+FFFD): for
      * reading what little can be read of a document that is refused. */
     bool tolerant;
 };
@@ -30,7 +32,8 @@ enum json_type { JSON_NULL, JSON_BOOL, JSON_NUMBER, JSON_STRING, JSON_ARRAY, JSO
 /* One value. A container is followed by its content: elements, or for each member its key (a
  * JSON_STRING node) and then its value. */
 struct json_node {
-    const char *text; /* string: unescaped UTF-8 with its NUL; number: as written, no NUL */
+    const char *text; /* string: unescaped UTF-8; number: as written; both with a NUL */
+    double number;    /* of a number; infinite where a double cannot hold it */
     uint32_t size;    /* string, number: bytes; array, object: elements, members; bool: 0 or 1 */
     uint32_t span;    /* nodes of the whole value, itself included */
     uint32_t index;   /* of this node; node - index is the root */
@@ -38,7 +41,8 @@ struct json_node {
 };
 
 struct json {
-    char *text;              /* owned: a copy of the document, unescaped in place */
+    struct cJSON *tree;      /* owned: the strings of the nodes */
+    char *numbers;           /* owned: the numbers as they were written */
     struct json_node *nodes; /* owned; nodes[0] is the root */
     uint32_t node_count;
 };
@@ -75,7 +79,8 @@ bool json_text_equals(const struct json_node *string, const char *text);
 void json_fail(struct job_error *error, enum error_code code, const struct json_node *node,
                const char *name, const char *format, ...) __attribute__((format(printf, 5, 6)));
 
-/* Of a node. Integers may be written as 1.0 or 1e3 as long as they are integral. */
+/* Of a node. Integers may be written as 1.0 or 1e3 as long as they are integral; their bounds lie
+ * within JSON_INTEGER_MAX, so that no digit is lost. */
 int64_t json_to_int(const struct json_node *node, int64_t min, int64_t max,
                     struct job_error *error);
 double json_to_double(const struct json_node *node, double min, double max,

@@ -1,31 +1,33 @@
-/* Eight bytes of a JSON string looked at together, for the reader and the writer of JSON.
+/* A look over a JSON text before cJSON reads it, at everything cJSON would pass or cannot tell.
  *
- * Pure, any thread. Knows nothing of where the string ends. */
+ * cJSON takes any byte below 33 for space, control characters in strings, \u without digits,
+ * numbers such as 01 and 1., and reads 63 bytes of a number; it skips a byte order mark, cuts
+ * strings at U+0000, and recurses up to a limit of its own. Here each string, escape and number is
+ * checked by itself and nesting is counted; whether they stand in the right order is left to
+ * cJSON. Pure, any thread, no memory of its own. Knows no node and no field. */
 #ifndef SOLFLEET_SCHEMAS_JSON_SCAN_H
 #define SOLFLEET_SCHEMAS_JSON_SCAN_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <string.h>
 
-#define JSON_SCAN_BYTES 8
+#include "schemas/error.h"
 
-_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the first byte must be the lowest");
+#define JSON_SCAN_NUMBER_BYTES_MAX 63 /* cJSON reads no more of a number */
 
-/* Nonzero if a byte of the word is below `limit` (<= 0x80); the lowest bit set tells which first,
- * since a borrow that falsifies a byte comes from a lower one that is below the limit. */
-static inline uint64_t json_scan_below(uint64_t word, uint64_t limit) {
-    return (word - 0x0101010101010101u * limit) & ~word & 0x8080808080808080u;
-}
+enum json_scan_fault { JSON_SCAN_NO_FAULT, JSON_SCAN_NUL, JSON_SCAN_SURROGATE };
 
-/* How many of the eight bytes come before the first quote, backslash or control character. */
-static inline size_t json_scan_plain(const char *at) {
-    uint64_t word;
-    memcpy(&word, at, sizeof word);
-    const uint64_t found = json_scan_below(word, 0x20) |
-                           json_scan_below(word ^ 0x2222222222222222u, 1) |
-                           json_scan_below(word ^ 0x5C5C5C5C5C5C5C5Cu, 1);
-    return found == 0 ? JSON_SCAN_BYTES : (size_t)__builtin_ctzll(found) / 8;
-}
+struct json_scan {
+    uint32_t values_max;        /* as many values and keys as there can be */
+    enum json_scan_fault fault; /* the first escape of a character that no string may hold... */
+    uint32_t fault_string;      /* ...and in which string, counted from 0, keys included */
+};
+
+/* Looks at `text`, `size` bytes and a NUL. A \u that stands for U+0000 or for half of a surrogate
+ * pair is noted and becomes \ufffd in the text. Each number goes to `numbers` (size + 2 bytes) as
+ * it is written, a NUL after it. False: ERROR_INVALID_JSON is set, with the byte offset. */
+bool json_scan(char *text, size_t size, uint32_t depth_max, char *numbers, struct json_scan *scan,
+               struct job_error *error) __attribute__((warn_unused_result));
 
 #endif

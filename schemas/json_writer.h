@@ -1,8 +1,8 @@
 /* A JSON text being written: compact, fields in the order they are given.
  *
- * The text grows on the heap; a failed allocation is remembered and told by json_writer_finish, so
- * the calls between need no checks. Strings must be UTF-8; only what JSON demands is escaped.
- * Owns its buffer until json_writer_finish gives it away. One thread a writer; no state. */
+ * The calls build a tree of cJSON's, which json_writer_finish prints. A failed allocation is
+ * remembered and told there, so the calls between need no checks. Strings must be UTF-8; only what
+ * JSON demands is escaped. Owns its tree until json_writer_finish. One thread a writer. */
 #ifndef SOLFLEET_SCHEMAS_JSON_WRITER_H
 #define SOLFLEET_SCHEMAS_JSON_WRITER_H
 
@@ -12,11 +12,15 @@
 
 #include "schemas/json.h"
 
+#define JSON_WRITER_DEPTH_MAX (2 * JSON_DEPTH_MAX) /* room for a parsed value in a text of ours */
+
 struct json_writer {
-    char *text; /* owned */
-    size_t size, capacity;
-    bool comma;  /* the next key or element needs one before it */
-    bool failed; /* memory ran out: the text is gone */
+    struct cJSON *root; /* owned */
+    struct cJSON *open[JSON_WRITER_DEPTH_MAX];
+    uint32_t depth;
+    const char *key; /* of the value to come; borrowed until it comes */
+    size_t capacity;
+    bool failed; /* memory ran out */
 };
 
 /* `capacity` is a guess of the size that saves growing; 0 is fine. */

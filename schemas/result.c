@@ -21,7 +21,7 @@ static void hash_u32(struct sha256 *hash, uint32_t value) {
     sha256_update(hash, bytes, sizeof bytes);
 }
 
-void result_answer_sha256(const int32_t *tokens, uint32_t token_count, const char *text,
+bool result_answer_sha256(const int32_t *tokens, uint32_t token_count, const char *text,
                           enum finish_reason reason, char hex[SHA256_HEX_BYTES]) {
     const char *reason_name = finish_reason_name(reason);
     struct sha256 hash;
@@ -33,8 +33,11 @@ void result_answer_sha256(const int32_t *tokens, uint32_t token_count, const cha
     }
     sha256_update(&hash, text, strlen(text) + 1);
     sha256_update(&hash, reason_name, strlen(reason_name));
-    sha256_finish(&hash, digest);
+    if (!sha256_finish(&hash, digest)) {
+        return false;
+    }
     sha256_hex(digest, hex);
+    return true;
 }
 
 void result_init(struct result *result) {

@@ -78,9 +78,11 @@ char *result_encode(const struct result *result, size_t *size) __attribute__((wa
 enum error_code result_decode(const void *bytes, size_t size, struct result *out,
                               struct job_error *error) __attribute__((warn_unused_result));
 
-/* sha256 over: u32 LE count, the ids as u32 LE, the text's bytes, one 0 byte, finish_reason. */
-void result_answer_sha256(const int32_t *tokens, uint32_t token_count, const char *text,
-                          enum finish_reason reason, char hex[SHA256_HEX_BYTES]);
+/* sha256 over: u32 LE count, the ids as u32 LE, the text's bytes, one 0 byte, finish_reason. False
+ * when memory ran out. */
+bool result_answer_sha256(const int32_t *tokens, uint32_t token_count, const char *text,
+                          enum finish_reason reason, char hex[SHA256_HEX_BYTES])
+    __attribute__((warn_unused_result));
 
 void result_init(struct result *result);
 void result_deinit(struct result *result);

@@ -21,7 +21,7 @@ static uint32_t read_count(const struct json_node *object, const char *name,
 }
 
 static int64_t read_ms(const struct json_node *object, const char *name, struct job_error *error) {
-    return json_get_int(object, name, 0, INT64_MAX, -1, error);
+    return json_get_int(object, name, 0, JSON_INTEGER_MAX, -1, error);
 }
 
 static void decode_solution(const struct json_node *root, struct result_solution *solution,

@@ -20,11 +20,13 @@ MAY_USE = {
 }
 # Header prefix of a library -> the only files that may include it (tests may, too).
 HOMES = {
+    "cjson/": r"schemas/json\w*\.c",
+    "openssl/": r"schemas/sha256\.c",
     "librdkafka/": r"consumer/kafka_\w+\.[ch]",
     "hiredis/": r"consumer/status_(link|client)\.c",
     "cuda": r"kernels/cuda/.*",
     "cublas": r"kernels/cuda/.*",
-    "immintrin.h": r"kernels/(x86/.*|\w+\.[ch])|schemas/sha256_x86\.c",
+    "immintrin.h": r"kernels/(x86/.*|\w+\.[ch])",
     "x86intrin.h": r"kernels/(x86/.*|\w+\.[ch])",
     "xmmintrin.h": r"kernels/(x86/.*|\w+\.[ch])",
     "cpuid.h": r"kernels/(x86/.*|\w+\.[ch])",

@@ -14,7 +14,7 @@ struct job engine_run_job(const char *request_id, const char *prompt, uint32_t m
     job.kind = JOB_PROMPT;
     job.prompt = strdup(prompt);
     job.params.max_tokens = max_tokens;
-    job.params.seed = job_default_seed(request_id);
+    assert_true(job_default_seed(request_id, &job.params.seed));
     return job;
 }
 

@@ -19,6 +19,8 @@ import lint_text  # noqa: E402
     ("consumer/a.c", '"', "engine/engine.h"),
     ("consumer/kafka_source.c", "<", "librdkafka/rdkafka.h"),
     ("consumer/status_link.c", "<", "hiredis/hiredis.h"),
+    ("schemas/json_parse.c", "<", "cjson/cJSON.h"),
+    ("schemas/sha256.c", "<", "openssl/evp.h"),
     ("kernels/x86/avx2/gemm.c", "<", "immintrin.h"),
     ("tests/component/test_a.c", "<", "hiredis/hiredis.h"),
     ("schemas/a.c", "<", "stdio.h"),
@@ -39,6 +41,8 @@ def test_lets_pass_the_edges_of_the_architecture(path, quote, target):
     ("engine/a.c", "<", "librdkafka/rdkafka.h"),
     ("consumer/worker.c", "<", "librdkafka/rdkafka.h"),
     ("consumer/status_store.c", "<", "hiredis/hiredis.h"),
+    ("schemas/job.c", "<", "cjson/cJSON.h"),
+    ("engine/model.c", "<", "openssl/sha.h"),
     ("kernels/reference/gemm.c", "<", "immintrin.h"),
     ("kernels/device.h", "<", "cuda_runtime.h"),
 ])

@@ -79,7 +79,7 @@ static void counts_an_end_token_but_leaves_it_out_of_the_text(void **state) {
     struct engine_event event = finish(sequence, reason);
     int32_t ids[] = {id_of('h'), id_of('i'), TINY_END_ID};
     char sha256[SHA256_HEX_BYTES];
-    result_answer_sha256(ids, 3, "hi", FINISH_STOP, sha256);
+    assert_true(result_answer_sha256(ids, 3, "hi", FINISH_STOP, sha256));
     assert_string_equal(event.text, "hi");
     assert_int_equal(event.usage.completion_tokens, 3);
     assert_string_equal(event.answer_sha256, sha256);
