@@ -27,6 +27,16 @@ static bool worker_intake_take_key(struct inflight_job *job) {
     return true;
 }
 
+static bool worker_intake_take_fingerprint(struct inflight_job *job) {
+    uint8_t digest[SHA256_BYTES];
+    if (!sha256_of(job->record.value, job->record.value_bytes, digest)) {
+        error_set(&job->error, ERROR_INTERNAL, NULL, "out of memory");
+        return false;
+    }
+    sha256_hex(digest, job->fingerprint);
+    return true;
+}
+
 static bool worker_intake_decode(struct worker *worker, struct inflight_job *job) {
     const struct record *record = &job->record;
     if (job_decode(record->value, record->value_bytes, &worker->limits, &job->job, &job->error) !=
@@ -57,12 +67,14 @@ static void worker_intake_take_record(struct worker *worker, const struct record
     struct inflight_job *job =
         inflight_add(&worker->inflight, &record->source, record->value_bytes);
     assert(job != NULL); /* the table has room for a full step above the high mark */
-    uint8_t digest[SHA256_BYTES];
-    sha256_of(record->value, record->value_bytes, digest);
-    sha256_hex(digest, job->fingerprint);
     job->record = *record;
     job->timestamp_unix_ms = record->timestamp_unix_ms >= 0 ? record->timestamp_unix_ms
                                                             : clock_unix_ms(worker->options.clock);
+    if (!worker_intake_take_fingerprint(job)) { /* nothing can be claimed without */
+        job->is_malformed = true;
+        worker_publish_dead_letter(worker, job);
+        return;
+    }
     if (worker_intake_decode(worker, job)) {
         memcpy(job->request_id, job->job.request_id, sizeof job->request_id);
         worker_intake_claim(worker, job, false);

@@ -116,11 +116,12 @@ static enum kafka_sink_status worker_publish_send_result(struct worker *worker,
 }
 
 /* The record's headers with ours behind them. `cuts` leaves out the value, then the record's own
- * headers. Returns the count. */
-static size_t worker_publish_letter_headers(const struct worker *worker,
-                                            const struct inflight_job *job,
-                                            struct dead_letter_headers *ours,
-                                            struct record_header headers[HEADERS_MAX]) {
+ * headers. False when memory ran out. */
+static bool worker_publish_letter_headers(const struct worker *worker,
+                                          const struct inflight_job *job,
+                                          struct dead_letter_headers *ours,
+                                          struct record_header headers[HEADERS_MAX],
+                                          size_t *header_count) {
     struct dead_letter letter = {.error = &job->error,
                                  .topic = worker->config->jobs_topic,
                                  .partition = job->source.ref.partition,
@@ -132,13 +133,16 @@ static size_t worker_publish_letter_headers(const struct worker *worker,
     size_t count = job->outcome.letter_cuts > 1
                        ? 0
                        : kafka_source_headers(&job->record, headers, RECORD_HEADERS_MAX);
-    dead_letter_write_headers(&letter, ours);
+    if (!dead_letter_write_headers(&letter, ours)) {
+        return false;
+    }
     for (uint32_t i = 0; i < ours->count; i++) {
         headers[count++] = (struct record_header){.name = ours->list[i].name,
                                                   .value = ours->list[i].value,
                                                   .value_bytes = strlen(ours->list[i].value)};
     }
-    return count;
+    *header_count = count;
+    return true;
 }
 
 static enum kafka_sink_status worker_publish_send_letter(struct worker *worker,
@@ -148,15 +152,17 @@ static enum kafka_sink_status worker_publish_send_letter(struct worker *worker,
     struct record_header headers[HEADERS_MAX];
     uint32_t cuts = job->outcome.letter_cuts;
     bool has_key = cuts < 3 && job->record.key != NULL;
-    struct kafka_sink_message message = {
-        .topic = worker->config->dead_letter_topic,
-        .key = has_key ? job->record.key : NULL,
-        .key_bytes = has_key ? job->record.key_bytes : 0,
-        .value = cuts > 0 ? "" : job->record.value,
-        .value_bytes = cuts > 0 ? 0 : job->record.value_bytes,
-        .headers = headers,
-        .header_count = worker_publish_letter_headers(worker, job, &ours, headers),
-        .tag = worker_publish_tag(job, true)};
+    struct kafka_sink_message message = {.topic = worker->config->dead_letter_topic,
+                                         .key = has_key ? job->record.key : NULL,
+                                         .key_bytes = has_key ? job->record.key_bytes : 0,
+                                         .value = cuts > 0 ? "" : job->record.value,
+                                         .value_bytes = cuts > 0 ? 0 : job->record.value_bytes,
+                                         .headers = headers,
+                                         .tag = worker_publish_tag(job, true)};
+    if (!worker_publish_letter_headers(worker, job, &ours, headers, &message.header_count)) {
+        snprintf(err, err_bytes, "out of memory");
+        return KAFKA_SINK_REFUSED; /* send again later */
+    }
     enum kafka_sink_status sent = kafka_sink_send(worker->sink, &message, err, err_bytes);
     if (sent == KAFKA_SINK_TOO_LARGE && cuts < 3) {
         job->outcome.letter_cuts++;
