@@ -1,0 +1,85 @@
+"""`solfleet model` and `solfleet compare` as a user runs them: output, JSON and exit codes."""
+
+import json
+import subprocess
+
+import pytest
+
+from conftest import MODEL
+
+SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
+
+
+@pytest.fixture
+def run(solfleet):
+    def run(*arguments):
+        command = [str(solfleet), *map(str, arguments)]
+        return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+    return run
+
+
+def test_model_tells_what_a_file_is(run):
+    done = run("model", MODEL)
+    assert done.returncode == 0, done.stderr
+    assert SHA256 in done.stdout
+    assert "30 layers, width 576, 9 heads (3 for keys and values) of 64" in done.stdout
+
+
+def test_model_tells_it_as_json_too(run):
+    done = run("model", MODEL, "--policy", "balanced", "--json")
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert told["sha256"] == SHA256
+    assert told["policy"] == "balanced"
+    assert told["int8_share_percent"] == 75
+    assert told["chat_template"] == "chatml"
+    parts = ("block_weight_bytes", "embedding_bytes", "head_bytes", "norm_bytes", "rope_bytes")
+    assert told["total_bytes"] == sum(told[part] for part in parts)
+
+
+@pytest.mark.parametrize("size", [0, 3, 24, 1000, 2_000_000])
+def test_model_refuses_a_file_that_is_cut(run, tmp_path, size):
+    cut = tmp_path / "cut.gguf"
+    with open(MODEL, "rb") as whole:
+        cut.write_bytes(whole.read(size))
+    done = run("model", cut)
+    assert done.returncode == 7
+    assert str(cut) in done.stderr
+    assert done.stdout == ""
+
+
+def test_model_refuses_a_file_that_is_not_there(run, tmp_path):
+    done = run("model", tmp_path / "none.gguf")
+    assert done.returncode == 7
+    assert "No such file or directory" in done.stderr
+
+
+def test_compare_measures_a_policy(run, tmp_path):
+    text = tmp_path / "text.txt"
+    text.write_text("A queue keeps what was sent until somebody has taken care of it.\n" * 3)
+    done = run("compare", MODEL, "--policy", "f16", "--policy=int8", "--text", text, "--json")
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout.splitlines()[-1])
+    assert (told["policy_a"], told["policy_b"]) == ("f16", "int8")
+    assert 1 < told["perplexity_a"] < 100
+    loss = 100 * (told["perplexity_b"] / told["perplexity_a"] - 1)
+    assert told["perplexity_loss_percent"] == pytest.approx(loss)
+    assert told["int8_share_percent"] == 100
+    assert told["tokens"] > 30
+
+
+def test_compare_says_which_option_is_wrong(run, tmp_path):
+    text = tmp_path / "text.txt"
+    text.write_text("x")
+    assert run("compare", MODEL).returncode == 2
+    assert "--text" in run("compare", MODEL).stderr
+    done = run("compare", MODEL, "--policy", "int3", "--text", text)
+    assert done.returncode == 2
+    assert "int8" in done.stderr
+    done = run("compare", MODEL, "--text", text)
+    assert done.returncode == 2
+    assert "the text has 1 tokens" in done.stderr
+    done = run("compare", MODEL, "--text", tmp_path / "none")
+    assert done.returncode == 2
+    assert "No such file" in done.stderr
