@@ -4,6 +4,7 @@
 
 #include "consumer/command.h"
 #include "consumer/config.h"
+#include "consumer/engine_config.h"
 #include "consumer/interrupt.h"
 #include "consumer/job_file.h"
 #include "consumer/terminal.h"
@@ -128,38 +129,16 @@ static int command_generate_make_job(const struct command_generate_options *opti
 
 /* ---- running ---------------------------------------------------------------------------------- */
 
-static int command_generate_open(struct command_generate *generate, struct log *log) {
-    const struct config *config = generate->config;
-    if (!config->model[0]) {
-        return command_fail("generate", COMMAND_EXIT_USAGE,
-                            "--model FILE is needed; 'make model' fetches a small one to models/");
-    }
-    struct engine_options options = {
-        .model_path = config->model,
-        .policy = config->policy,
-        .device = config->device,
-        .cpu_tier = strcmp(config->cpu_tier, "auto") == 0 ? NULL : config->cpu_tier,
-        .threads = (uint32_t)config->threads,
-        .max_batch_size = 1,
-        .max_running = 1,
-        .max_queue_size = 1,
-        .max_model_len = (uint32_t)config->max_model_len,
-        .max_queue_delay_ms = -1,
-        .kv_cache_bytes = (size_t)config->kv_cache_bytes,
-        .progress_interval_ms = COMMAND_GENERATE_PROGRESS_MS,
-        .log = log,
-    };
-    char err[512];
-    switch (engine_open(&options, &generate->engine, err, sizeof err)) {
-    case ENGINE_OK: return COMMAND_EXIT_OK;
-    case ENGINE_BAD_OPTION: return command_fail("generate", COMMAND_EXIT_USAGE, "%s", err);
-    case ENGINE_BAD_MODEL: return command_fail("generate", COMMAND_EXIT_BAD_MODEL, "%s", err);
-    case ENGINE_NO_DEVICE: return command_fail("generate", COMMAND_EXIT_NO_DEVICE, "%s", err);
-    case ENGINE_BUSY:
-    case ENGINE_REJECTED:
-    case ENGINE_FAILED: break;
-    }
-    return command_fail("generate", COMMAND_EXIT_BUG, "%s", err);
+/* One job, at once: none of a worker's room for many, and none of its patience. */
+static struct config command_generate_settings(const struct config *config) {
+    struct config alone = *config;
+    alone.engine = "real";
+    alone.max_batch_size = 1;
+    alone.max_running = 1;
+    alone.max_queue_size = 1;
+    alone.max_queue_delay_ms = 0;
+    alone.progress_interval_ms = COMMAND_GENERATE_PROGRESS_MS;
+    return alone;
 }
 
 /* Prints what of the text has not been printed yet. */
@@ -326,11 +305,16 @@ static int command_generate_all(const struct config *config,
     }
     struct command_generate generate = {
         .config = config, .interrupt = &interrupt, .streams = !config->json && terminal_is(stdout)};
+    /* The default level is a worker's; here only what is wrong belongs beside the answer. */
     struct log log = {.fd = 2, .level = LOG_LEVEL_WARN};
-    code = command_generate_open(&generate, &log);
-    if (code == COMMAND_EXIT_OK) {
-        code = command_generate_answer(&generate, &job);
+    if (strcmp(config->log_level, "info") != 0) {
+        log_level_parse(config->log_level, &log.level);
     }
+    struct config alone = command_generate_settings(config);
+    char err[512];
+    code = engine_config_open(&alone, &log, &generate.engine, err, sizeof err);
+    code = code ? command_fail("generate", (enum command_exit)code, "%s", err)
+                : command_generate_answer(&generate, &job);
     engine_close(generate.engine);
     job_deinit(&job);
     interrupt_close(&interrupt);

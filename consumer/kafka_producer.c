@@ -20,27 +20,23 @@ static rd_kafka_conf_t *kafka_producer_conf(const struct config *config, int64_t
                                             char *err, size_t err_bytes) {
     char timeout[24];
     snprintf(timeout, sizeof timeout, "%lld", (long long)timeout_ms);
-    /* An acknowledged record is on every in-sync replica, once. Java's partitioner, so that a key
-     * lands on the same partition whoever produces it. */
-    const struct config_pass fixed[] = {
-        {"acks", "all"},
-        {"enable.idempotence", "true"},
-    };
+    /* An acknowledged record is on every in-sync replica, once. */
+    static const struct config_pass fixed[] = {{"acks", "all"}, {"enable.idempotence", "true"}};
+    /* Java's partitioner, so that a key lands on the same partition whoever produces it. */
+    const struct config_pass soft[] = {
+        {"message.timeout.ms", timeout}, {"linger.ms", "5"}, {"partitioner", "murmur2_random"}};
     rd_kafka_conf_t *conf =
         kafka_settings_make(config, fixed, sizeof fixed / sizeof fixed[0], err, err_bytes);
-    if (!conf) {
-        return NULL;
-    }
-    const char *more[][2] = {
-        {"message.timeout.ms", timeout}, {"linger.ms", "5"}, {"partitioner", "murmur2_random"}};
-    for (size_t i = 0; i < sizeof more / sizeof more[0]; i++) {
-        if (rd_kafka_conf_set(conf, more[i][0], more[i][1], err, err_bytes) != RD_KAFKA_CONF_OK) {
+    for (size_t i = 0; conf && i < sizeof soft / sizeof soft[0]; i++) {
+        if (!kafka_settings_default(conf, config, soft[i].name, soft[i].value, err, err_bytes)) {
             rd_kafka_conf_destroy(conf);
             return NULL;
         }
     }
-    rd_kafka_conf_set_log_cb(conf, NULL); /* errors come as events, and are said once */
-    rd_kafka_conf_set_events(conf, RD_KAFKA_EVENT_DR | RD_KAFKA_EVENT_ERROR);
+    if (conf) {
+        rd_kafka_conf_set_log_cb(conf, NULL); /* errors come as events, and are said once */
+        rd_kafka_conf_set_events(conf, RD_KAFKA_EVENT_DR | RD_KAFKA_EVENT_ERROR);
+    }
     return conf;
 }
 

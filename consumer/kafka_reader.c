@@ -48,7 +48,10 @@ static enum kafka_client_status kafka_reader_start_handle(struct kafka_reader *r
         return KAFKA_CLIENT_BAD_SETTING;
     }
     /* librdkafka wants a group's name even from a reader that joins none. */
-    rd_kafka_conf_set(conf, "group.id", "solfleet-reader", NULL, 0);
+    if (!kafka_settings_default(conf, config, "group.id", "solfleet-reader", err, err_bytes)) {
+        rd_kafka_conf_destroy(conf);
+        return KAFKA_CLIENT_BAD_SETTING;
+    }
     rd_kafka_conf_set_opaque(conf, reader);
     rd_kafka_conf_set_error_cb(conf, kafka_reader_on_error);
     rd_kafka_conf_set_log_cb(conf, NULL);
