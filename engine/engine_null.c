@@ -17,6 +17,7 @@ struct engine_null_work {
     uint64_t ticket;
     int64_t admitted_ns;
     uint32_t prompt_tokens;
+    char *text; /* owned: made beforehand, so that an end cannot fail */
 };
 
 struct engine_null {
@@ -66,19 +67,29 @@ static enum engine_status engine_null_admit(struct engine *engine, uint64_t tick
         return ENGINE_REJECTED;
     }
     struct engine_null_work *made = malloc(sizeof *made);
-    if (made == NULL) {
+    char *text = strdup(engine_null_of(engine)->answer);
+    if (made == NULL || text == NULL) {
+        free(made);
+        free(text);
         return ENGINE_BUSY;
     }
-    *made = (struct engine_null_work){
-        .ticket = ticket, .admitted_ns = admitted_ns, .prompt_tokens = (uint32_t)(bytes / 4 + 1)};
+    *made = (struct engine_null_work){.ticket = ticket,
+                                      .admitted_ns = admitted_ns,
+                                      .prompt_tokens = (uint32_t)(bytes / 4 + 1),
+                                      .text = text};
     job_deinit(job);
     *work = made;
     return ENGINE_OK;
 }
 
+static void engine_null_free_work(struct engine_null_work *work) {
+    free(work->text);
+    free(work);
+}
+
 static void engine_null_drop(struct engine *engine, void *work) {
     (void)engine;
-    free(work);
+    engine_null_free_work(work);
 }
 
 /* ---------------------------------------------------------------- engine thread */
@@ -100,17 +111,18 @@ static void engine_null_begin(struct engine_null *null, struct engine_null_work 
 }
 
 /* Ends a ticket; an end without an answer has an empty text. */
-static void engine_null_end(struct engine_null *null, const struct engine_null_work *work,
+static void engine_null_end(struct engine_null *null, struct engine_null_work *work,
                             enum finish_reason reason) {
     bool has_answer = reason == FINISH_STOP;
     struct engine_event event = {.ticket = work->ticket,
                                  .kind = ENGINE_EVENT_FINISHED,
                                  .finish_reason = reason,
                                  .usage.prompt_tokens = work->prompt_tokens,
-                                 .text = strdup(has_answer ? null->answer : ""),
+                                 .text = work->text,
                                  .admitted_ns = work->admitted_ns,
                                  .started_ns = work->admitted_ns};
-    assert(event.text != NULL);
+    work->text = NULL;
+    event.text[has_answer ? null->options.answer_bytes : 0] = '\0';
     event.finished_ns = clock_monotonic_ns(null->base.clock);
     if (has_answer) {
         event.usage.completion_tokens = null->options.completion_tokens;
@@ -128,7 +140,7 @@ static void engine_null_end(struct engine_null *null, const struct engine_null_w
 }
 
 static void engine_null_remove(struct engine_null *null, uint32_t index) {
-    free(*engine_null_at(null, index));
+    engine_null_free_work(*engine_null_at(null, index));
     if (index == 0) {
         null->waiting_first = (null->waiting_first + 1) % null->base.tickets_max;
     }
@@ -140,7 +152,7 @@ static void engine_null_remove(struct engine_null *null, uint32_t index) {
 
 static void engine_null_cancel(struct engine_null *null, const struct engine_command *command) {
     for (uint32_t i = 0; i < null->waiting_count; i++) {
-        const struct engine_null_work *work = *engine_null_at(null, i);
+        struct engine_null_work *work = *engine_null_at(null, i);
         if (work->ticket == command->ticket) {
             engine_null_end(null, work, command->reason);
             engine_null_remove(null, i);
@@ -176,7 +188,7 @@ static int64_t engine_null_finish_due(struct engine_null *null, bool *worked) {
     int64_t wake_ns = ENGINE_WAKE_NEVER;
     uint32_t ended = 0;
     while (null->waiting_count > 0 && wake_ns == ENGINE_WAKE_NEVER) {
-        const struct engine_null_work *work = *engine_null_at(null, 0);
+        struct engine_null_work *work = *engine_null_at(null, 0);
         int64_t due_ns = work->admitted_ns + null->options.delay_us * CLOCK_NS_PER_US;
         if (due_ns > now_ns) {
             wake_ns = due_ns;
@@ -230,7 +242,7 @@ static void engine_null_close(struct engine *engine) {
     struct engine_null *null = engine_null_of(engine);
     engine_base_deinit(engine);
     for (uint32_t i = 0; i < null->waiting_count; i++) {
-        free(*engine_null_at(null, i));
+        engine_null_free_work(*engine_null_at(null, i));
     }
     free(null->waiting);
     free(null->answer);

@@ -5,13 +5,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/clock.h"
 #include "engine/engine_step.h"
 #include "engine/log.h"
+#include "engine/model_plan.h"
 #include "engine/prompt.h"
 
 #define ENGINE_REAL_MODEL_LEN_DEFAULT 4096u
 #define ENGINE_REAL_CHUNK_MAX (1u << 16)
 #define ENGINE_REAL_TOKENS_MAX (1u << 24)
+#define ENGINE_REAL_DELAY_MS_MAX 3600000
 #define ENGINE_REAL_FREE_SHARE 4 /* the default KV cache takes at most this part of free memory */
 
 static struct engine_real *engine_real_of(struct engine *engine) {
@@ -42,13 +45,14 @@ static void engine_real_fill_defaults(struct engine_options *options) {
     }
 }
 
-static enum engine_status engine_real_check_option(const char *name, uint32_t value, uint32_t max,
-                                                   char *err, size_t err_bytes) {
-    if (value > max) {
-        snprintf(err, err_bytes, "%s is %u: at most %u", name, value, max);
-        return ENGINE_BAD_OPTION;
+static bool engine_real_check_range(const char *name, int64_t value, int64_t min, int64_t max,
+                                    char *err, size_t err_bytes) {
+    if (value < min || value > max) {
+        snprintf(err, err_bytes, "%s is %lld: from %lld to %lld", name, (long long)value,
+                 (long long)min, (long long)max);
+        return false;
     }
-    return ENGINE_OK;
+    return true;
 }
 
 static enum engine_status engine_real_check_options(const struct engine_options *options,
@@ -56,18 +60,23 @@ static enum engine_status engine_real_check_options(const struct engine_options 
                                                     size_t err_bytes) {
     const struct {
         const char *name;
-        uint32_t value, max;
-    } checks[] = {
-        {"max_batch_size", options->max_batch_size, ENGINE_BATCH_SIZE_MAX},
-        {"max_running", options->max_running, ENGINE_BATCH_SIZE_MAX},
-        {"max_queue_size", options->max_queue_size, SCHEDULER_HANDLES_MAX - ENGINE_BATCH_SIZE_MAX},
-        {"max_batch_tokens", options->max_batch_tokens, ENGINE_REAL_TOKENS_MAX},
-        {"prefill_chunk_tokens", options->prefill_chunk_tokens, ENGINE_REAL_CHUNK_MAX}};
-    for (size_t i = 0; i < sizeof checks / sizeof checks[0]; i++) {
-        enum engine_status status = engine_real_check_option(checks[i].name, checks[i].value,
-                                                             checks[i].max, err, err_bytes);
-        if (status != ENGINE_OK) {
-            return status;
+        int64_t value, min, max;
+    } ranges[] = {
+        {"max_batch_size", options->max_batch_size, 1, ENGINE_BATCH_SIZE_MAX},
+        {"max_running", options->max_running, 1, ENGINE_BATCH_SIZE_MAX},
+        {"max_queue_size", options->max_queue_size, 1,
+         SCHEDULER_HANDLES_MAX - ENGINE_BATCH_SIZE_MAX},
+        {"max_batch_tokens", options->max_batch_tokens, 1, ENGINE_REAL_TOKENS_MAX},
+        {"prefill_chunk_tokens", options->prefill_chunk_tokens, 1, ENGINE_REAL_CHUNK_MAX},
+        {"max_queue_delay_ms", options->max_queue_delay_ms, 0, ENGINE_REAL_DELAY_MS_MAX},
+        {"progress_interval_ms", options->progress_interval_ms, 1, ENGINE_REAL_DELAY_MS_MAX},
+        /* A prompt and an answer of a token each; 0 is the model's own. */
+        {"max_model_len", options->max_model_len == 0 ? 2 : options->max_model_len, 2,
+         ENGINE_REAL_TOKENS_MAX}};
+    for (size_t i = 0; i < sizeof ranges / sizeof ranges[0]; i++) {
+        if (!engine_real_check_range(ranges[i].name, ranges[i].value, ranges[i].min, ranges[i].max,
+                                     err, err_bytes)) {
+            return ENGINE_BAD_OPTION;
         }
     }
     if (options->model_path == NULL || options->model_path[0] == '\0') {
@@ -162,6 +171,22 @@ static void engine_real_log_plan(const struct engine_real *real,
                          log_int("max_model_len", real->options.max_model_len)));
 }
 
+static void engine_real_plan_forward(struct engine_real *real, const struct model_config *config,
+                                     struct engine_real_plan *plan) {
+    const struct engine_options *options = &real->options;
+    struct kv_form kv = model_plan_kv_form(config, plan->model_options.policy);
+    struct forward_options *forward = &plan->forward_options;
+    *forward = (struct forward_options){
+        .limits = engine_real_batch_limits(options, config->vocabulary),
+        .row_buckets = real->row_bucket_count > 0 ? real->row_buckets : NULL,
+        .row_bucket_count = real->row_bucket_count,
+        .poison_pages = options->poison_pages};
+    forward->page_count =
+        engine_real_plan_pages(real, forward->limits.slot_pages_max, plan->model.page_bytes);
+    forward_make_plan(config, &kv, real->device, forward, &plan->forward);
+    plan->total_bytes = plan->model.total_bytes + plan->forward.total_bytes;
+}
+
 static enum engine_status engine_real_make_plan(struct engine_real *real, enum model_policy policy,
                                                 struct engine_real_plan *plan, char *err,
                                                 size_t err_bytes) {
@@ -178,23 +203,11 @@ static enum engine_status engine_real_make_plan(struct engine_real *real, enum m
     if (status != MODEL_OK) {
         return engine_real_model_status(status);
     }
-    uint32_t context = config.context_tokens < ENGINE_REAL_MODEL_LEN_DEFAULT
-                           ? config.context_tokens
-                           : ENGINE_REAL_MODEL_LEN_DEFAULT;
-    engine_real_default(&options->max_model_len, context);
-    struct kv_form kv = {.type = policy == MODEL_POLICY_F32 ? ELEMENT_F32 : ELEMENT_F16,
-                         .kv_heads = config.kv_heads,
-                         .head_dim = config.head_dim};
-    struct forward_options *forward = &plan->forward_options;
-    *forward = (struct forward_options){
-        .limits = engine_real_batch_limits(options, config.vocabulary),
-        .row_buckets = real->row_bucket_count > 0 ? real->row_buckets : NULL,
-        .row_bucket_count = real->row_bucket_count,
-        .poison_pages = options->poison_pages};
-    forward->page_count =
-        engine_real_plan_pages(real, forward->limits.slot_pages_max, plan->model.page_bytes);
-    forward_make_plan(&config, &kv, real->device, forward, &plan->forward);
-    plan->total_bytes = plan->model.total_bytes + plan->forward.total_bytes;
+    engine_real_default(&options->max_model_len,
+                        config.context_tokens < ENGINE_REAL_MODEL_LEN_DEFAULT
+                            ? config.context_tokens
+                            : ENGINE_REAL_MODEL_LEN_DEFAULT);
+    engine_real_plan_forward(real, &config, plan);
     engine_real_log_plan(real, plan);
     if (plan->total_bytes > real->device_info.memory_free_bytes) {
         snprintf(err, err_bytes,
@@ -242,7 +255,7 @@ static bool engine_real_init_tables(struct engine_real *real,
                                          .prefill_chunk_tokens = options->prefill_chunk_tokens,
                                          .pages_total = forward->page_count - 1,
                                          .max_queue_delay_ns =
-                                             options->max_queue_delay_ms * 1000000,
+                                             options->max_queue_delay_ms * CLOCK_NS_PER_MS,
                                          .bucket_strict = options->bucket_strict};
     struct intake_limits intake = {.max_model_len = options->max_model_len,
                                    .pages_total = forward->page_count - 1};

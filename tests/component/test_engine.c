@@ -323,6 +323,12 @@ static void refuses_options_and_files_with_the_status_that_says_what_to_do(void 
     options.max_batch_size = ENGINE_BATCH_SIZE_MAX + 1;
     assert_int_equal(engine_open(&options, &engine, err, sizeof err), ENGINE_BAD_OPTION);
     options = default_options();
+    options.max_model_len = 1;
+    assert_int_equal(engine_open(&options, &engine, err, sizeof err), ENGINE_BAD_OPTION);
+    options = default_options();
+    options.max_queue_delay_ms = INT64_MAX;
+    assert_int_equal(engine_open(&options, &engine, err, sizeof err), ENGINE_BAD_OPTION);
+    options = default_options();
     options.max_model_len = 1 << 20;
     assert_int_equal(engine_open(&options, &engine, err, sizeof err), ENGINE_BAD_OPTION);
     options = default_options();

@@ -1,6 +1,6 @@
-/* Every allocation of the wire layer and of the text side of the engine fails once, one at a time:
- * the answer is always "out of memory", never a crash, and nothing leaks (the sanitizer build
- * looks). The linker sends the layers' allocations here; see the rule for this test in the
+/* Every allocation of the wire layer, of the text side of the engine and of engines fails once, one
+ * at a time: the answer is always "out of memory", never a crash, and nothing leaks (the sanitizer
+ * build looks). The linker sends the layers' allocations here; see the rule for this test in the
  * Makefile. Those of cJSON and libcrypto come by the hooks that both offer. */
 #include <cjson/cJSON.h>
 #include <errno.h>
@@ -9,13 +9,16 @@
 #include <string.h>
 
 #include "engine/chat_template.h"
+#include "engine/engine.h"
 #include "engine/tokenizer.h"
 #include "schemas/job.h"
 #include "schemas/job_params.h"
 #include "schemas/result.h"
 #include "schemas/sha256.h"
 #include "schemas/status.h"
+#include "tests/support/engine_run.h"
 #include "tests/support/test.h"
+#include "tests/support/tiny_llama.h"
 #include "tests/support/tiny_vocabulary.h"
 
 static long allocations_left = -1; /* the one after them fails; -1: none does */
@@ -262,10 +265,82 @@ static void making_a_prompt_survives_each_failed_allocation(void **state) {
     tiny_vocabulary_deinit(&tiny);
 }
 
+/* What a test prepares for an attempt is no part of it. */
+static struct job prompt_job(void) {
+    const long left = allocations_left;
+    allocations_left = -1;
+    struct job job = engine_run_job("memory", "Say a word.", 200);
+    job.params.repetition_penalty = 1.1f;
+    job.params.stop[0] = strdup("never in the answer");
+    job.params.stop_count = 1;
+    allocations_left = left;
+    return job;
+}
+
+/* The answer's text outgrows its first buffer. */
+static bool run_engine(struct engine *engine) {
+    struct job job = prompt_job();
+    struct job_error rejected;
+    struct engine_event finished;
+    const enum engine_status status = engine_submit(engine, 0, &job, &rejected);
+    if (status != ENGINE_OK) {
+        assert_int_equal(status, ENGINE_BUSY);
+        assert_string_equal(job.request_id, "memory");
+        job_deinit(&job);
+        return false;
+    }
+    engine_run_finish(engine, NULL, &finished, 1);
+    const bool worked = finished.error.code == ERROR_NONE;
+    assert_true(worked || finished.error.code == ERROR_INTERNAL);
+    assert_non_null(finished.text);
+    engine_run_free(&finished, 1);
+    return worked;
+}
+
+static bool open_and_run_engine(const char *path) {
+    struct engine_options options = {.model_path = path,
+                                     .device = "cpu",
+                                     .threads = 1,
+                                     .max_batch_size = 2,
+                                     .max_queue_size = 2,
+                                     .max_queue_delay_ms = -1,
+                                     .max_model_len = 256};
+    struct engine *engine = NULL;
+    char err[256];
+    const enum engine_status status = engine_open(&options, &engine, err, sizeof err);
+    assert_int_equal(status == ENGINE_OK, engine != NULL);
+    const bool worked = status == ENGINE_OK && run_engine(engine);
+    engine_close(engine);
+    return worked;
+}
+
+static void an_engine_survives_each_failed_allocation(void **state) {
+    char *path = tiny_llama_write(NULL);
+    fail_each_allocation(open_and_run_engine, path, 50);
+    free(path);
+}
+
+static bool open_and_run_null(const char *text) {
+    struct engine_null_options options = {.max_queue_size = 2};
+    struct engine *engine = NULL;
+    char err[256];
+    const enum engine_status status = engine_null_open(&options, &engine, err, sizeof err);
+    assert_int_equal(status == ENGINE_OK, engine != NULL);
+    const bool worked = status == ENGINE_OK && run_engine(engine);
+    engine_close(engine);
+    return worked;
+}
+
+static void an_engine_without_a_model_survives_each_failed_allocation(void **state) {
+    fail_each_allocation(open_and_run_null, NULL, 7);
+}
+
 TEST_MAIN_WITH(hook_libraries, NULL,
                cmocka_unit_test(decoding_a_job_survives_each_failed_allocation),
                cmocka_unit_test(encoding_and_copying_a_job_survive_each_failed_allocation),
                cmocka_unit_test(results_survive_each_failed_allocation),
                cmocka_unit_test(statuses_survive_each_failed_allocation),
                cmocka_unit_test(reading_an_id_survives_each_failed_allocation),
-               cmocka_unit_test(making_a_prompt_survives_each_failed_allocation))
+               cmocka_unit_test(making_a_prompt_survives_each_failed_allocation),
+               cmocka_unit_test(an_engine_survives_each_failed_allocation),
+               cmocka_unit_test(an_engine_without_a_model_survives_each_failed_allocation))
