@@ -89,6 +89,13 @@ uint64_t engine_emit(struct engine *engine, struct engine_event *event) {
     return number;
 }
 
+void engine_flush_events(struct engine *engine) {
+    if (engine->has_emitted) {
+        engine_signal(engine->event_fd);
+    }
+    engine->has_emitted = false;
+}
+
 void engine_publish_stats(struct engine *engine, const struct engine_stats *stats) {
     pthread_mutex_lock(&engine->stats_lock);
     engine->stats = *stats;
@@ -133,10 +140,8 @@ static enum engine_status engine_advance(struct engine *engine, bool *worked, in
     enum engine_status status = engine->methods->step(engine, worked, wake_ns, err, err_bytes);
     if (status != ENGINE_OK) {
         engine_fail(engine, err);
-    } else if (engine->has_emitted) {
-        engine_signal(engine->event_fd);
     }
-    engine->has_emitted = false;
+    engine_flush_events(engine);
     return status;
 }
 

@@ -230,6 +230,7 @@ enum engine_status engine_step_run(struct engine_real *real, bool *worked, int64
         for (uint32_t i = 0; i < schedule.admitted_count; i++) {
             engine_step_begin(real, schedule.admitted[i], now_ns);
         }
+        engine_flush_events(&real->base); /* a pass takes long: tell of the starts before it */
         engine_step_count_batch(&real->stats, &schedule);
         engine_step_build(real, &schedule);
         if (forward_run(real->forward, &real->batch, err, err_bytes) != FORWARD_OK) {

@@ -205,3 +205,67 @@ void gives_times_in_the_order_of_a_life(void **state) {
     engine_run_free(&event, 1);
     engine_close(engine);
 }
+
+enum { RANDOM_TICKETS = 300, RANDOM_OUT_MAX = 12 };
+
+struct random_run {
+    struct engine *engine;
+    uint64_t random;
+    uint64_t submitted, ended;
+    int last_kind[RANDOM_TICKETS]; /* of each ticket's events; -1 = none yet */
+};
+
+static void random_submit(struct random_run *run) {
+    struct job_error rejected;
+    struct job job = engine_run_job("random", "Say a word.", 1 + (uint32_t)(run->random % 20));
+    job.progress = (enum job_progress)(run->random % 3);
+    run->last_kind[run->submitted] = -1;
+    enum engine_status status = engine_submit(run->engine, run->submitted, &job, &rejected);
+    assert_true(status == ENGINE_OK || status == ENGINE_BUSY);
+    run->submitted += status == ENGINE_OK;
+    job_deinit(&job);
+}
+
+static void random_take(struct random_run *run) {
+    struct engine_event events[3];
+    size_t count = engine_take_events(run->engine, events, 1 + run->random % 3);
+    for (size_t i = 0; i < count; i++) {
+        uint64_t ticket = events[i].ticket;
+        assert_true(ticket < run->submitted);
+        assert_int_not_equal(run->last_kind[ticket], ENGINE_EVENT_FINISHED);
+        assert_true((int)events[i].kind >= run->last_kind[ticket]); /* started, progress, end */
+        run->last_kind[ticket] = (int)events[i].kind;
+        run->ended += events[i].kind == ENGINE_EVENT_FINISHED;
+        engine_event_deinit(&events[i]);
+    }
+}
+
+void ends_every_ticket_once_under_random_submits_and_cancels(void **state) {
+    char err[256] = "";
+    struct engine_stats stats;
+    static struct random_run run;
+    run = (struct random_run){.engine = contract_open(RANDOM_OUT_MAX, 1, NULL),
+                              .random = test_seed()};
+    assert_int_equal(engine_start(run.engine, err, sizeof err), ENGINE_OK);
+    while (run.ended < RANDOM_TICKETS) {
+        uint64_t choice = test_random(&run.random) % 4;
+        if (choice == 0 && run.submitted < RANDOM_TICKETS) {
+            random_submit(&run);
+        } else if (choice == 1 && run.submitted > 0) {
+            uint64_t back = run.random % RANDOM_OUT_MAX; /* finished ones, too */
+            uint64_t ticket = run.submitted - 1 - (back < run.submitted ? back : 0);
+            bool is_sent = engine_cancel(run.engine, ticket, FINISH_CANCELLED);
+            (void)is_sent; /* the ring may be full of cancels: then this one never was */
+        } else if (choice == 2 && run.ended < run.submitted) {
+            assert_true(contract_is_readable(run.engine, CONTRACT_PATIENCE_MS));
+        } else {
+            random_take(&run);
+        }
+    }
+    do { /* events may be taken before the step that made them has published its counts */
+        engine_stats(run.engine, &stats);
+    } while (stats.requests_total < RANDOM_TICKETS || stats.pages_used > 0 ||
+             stats.queued_count > 0);
+    assert_int_equal(stats.requests_total, RANDOM_TICKETS);
+    engine_close(run.engine);
+}

@@ -24,6 +24,7 @@ void keeps_its_descriptor_readable_while_events_wait(void **state);
 void frees_work_and_events_that_nobody_took(void **state);
 void wakes_its_thread_for_each_submit(void **state);
 void gives_times_in_the_order_of_a_life(void **state);
+void ends_every_ticket_once_under_random_submits_and_cancels(void **state);
 
 #define ENGINE_CONTRACT_TESTS                                              \
     cmocka_unit_test(finishes_each_ticket_exactly_once),                   \
@@ -35,6 +36,7 @@ void gives_times_in_the_order_of_a_life(void **state);
         cmocka_unit_test(keeps_its_descriptor_readable_while_events_wait), \
         cmocka_unit_test(frees_work_and_events_that_nobody_took),          \
         cmocka_unit_test(wakes_its_thread_for_each_submit),                \
-        cmocka_unit_test(gives_times_in_the_order_of_a_life)
+        cmocka_unit_test(gives_times_in_the_order_of_a_life),              \
+        cmocka_unit_test(ends_every_ticket_once_under_random_submits_and_cancels)
 
 #endif
