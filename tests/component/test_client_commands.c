@@ -1,13 +1,11 @@
 /* The client commands from command line to exit code: a broker and a Redis of their own, each
  * command in a child process. The test plays the worker. */
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,78 +13,25 @@
 
 #include "consumer/command.h"
 #include "tests/support/redis_server.h"
+#include "tests/support/run_command.h"
 #include "tests/support/test.h"
-
-enum { WORDS_MAX = 32, OUTPUT_BYTES_MAX = 1 << 16 };
 
 static struct redis_server server;
 static redisContext *worker;
 static pid_t broker;
 static char broker_address[64];
 
-static char out[OUTPUT_BYTES_MAX], said[OUTPUT_BYTES_MAX];
+static struct run_command run;
 
-/* ---- running commands ------------------------------------------------------------------------- */
-
-static void redirect(const char *name, int fd) {
-    char *path = test_tmp_path(name);
-    int file = open(path, O_CREAT | O_TRUNC | O_WRONLY, 0600);
-    dup2(file, fd);
-    close(file);
-    free(path);
-}
-
-static pid_t start(const char *const *words) {
-    fflush(NULL);
-    pid_t pid = fork();
-    if (pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL); /* no broker outlives a test that failed */
-        char *argv[WORDS_MAX + 1] = {strdup("solfleet")};
-        int argc = 1;
-        for (; words[argc - 1]; argc++) {
-            argv[argc] = strdup(words[argc - 1]);
-        }
-        redirect("out", 1);
-        redirect("said", 2);
-        int code = command_main(argc, argv);
-        fflush(NULL);
-        _exit(code);
-    }
-    return pid;
-}
-
-static void read_back(const char *name, char *into) {
-    char *path = test_tmp_path(name);
-    FILE *file = fopen(path, "r");
-    size_t bytes = fread(into, 1, OUTPUT_BYTES_MAX - 1, file);
-    into[bytes] = '\0';
-    fclose(file);
-    free(path);
-}
-
-/* Waits for a command; fills `out` and `said`. */
-static int finish(pid_t pid) {
-    int status = 0;
-    assert_int_equal(waitpid(pid, &status, 0), pid);
-    assert_true(WIFEXITED(status));
-    read_back("out", out);
-    read_back("said", said);
-    return WEXITSTATUS(status);
-}
-
-#define START(...) start((const char *const[]){__VA_ARGS__, NULL})
-#define RUN(...) finish(START(__VA_ARGS__))
+#define START(...) run_command_start((const char *const[]){__VA_ARGS__, NULL})
+#define RUN(...) run_command_finish(START(__VA_ARGS__), &run)
 
 static void assert_said(const char *text) {
-    if (!strstr(said, text)) {
-        fail_msg("stderr lacks '%s': %s", text, said);
-    }
+    run_command_assert_said(&run, text);
 }
 
 static void assert_out(const char *text) {
-    if (!strstr(out, text)) {
-        fail_msg("stdout lacks '%s': %s", text, out);
-    }
+    run_command_assert_out(&run, text);
 }
 
 /* ---- the world -------------------------------------------------------------------------------- */
@@ -204,13 +149,13 @@ static void refuses_what_it_does_not_know(void **state) {
 static void submits_a_text_and_finds_it_queued(void **state) {
     char *path = file_of("two-sum.md", "# Two Sum\n\nFind two numbers.\n");
     assert_int_equal(RUN("submit", path, "--id", "job-a", "--json"), COMMAND_EXIT_OK);
-    assert_memory_equal(out, "{\"request_id\":\"job-a\",\"topic\":\"solfleet.jobs\",", 46);
+    assert_memory_equal(run.out, "{\"request_id\":\"job-a\",\"topic\":\"solfleet.jobs\",", 46);
     assert_int_equal(RUN("status", "job-a"), COMMAND_EXIT_OK);
     assert_out("queued");
     assert_int_equal(RUN("status", "--json", "job-a"), COMMAND_EXIT_OK);
     assert_out("\"state\":\"queued\",\"queued_at\":");
     assert_int_equal(RUN("submit", path, "--id", "job-a"), COMMAND_EXIT_OK);
-    assert_string_equal(out, "job-a\n");
+    assert_string_equal(run.out, "job-a\n");
     assert_said("job-a has a status already");
     free(path);
 }
@@ -220,7 +165,7 @@ static void sends_nothing_when_one_job_is_wrong(void **state) {
                                        "{\"request_id\":\"bad-1\",\"prompt\":\"\"}\n");
     assert_int_equal(RUN("submit", path), COMMAND_EXIT_USAGE);
     assert_said("jobs.jsonl:2: prompt");
-    assert_string_equal(out, "");
+    assert_string_equal(run.out, "");
     assert_int_equal(RUN("status", "good-1"), COMMAND_EXIT_UNKNOWN_ID);
     free(path);
 }
@@ -233,7 +178,7 @@ static void submits_many_and_keeps_their_order(void **state) {
     }
     char *path = file_of("many.jsonl", text);
     assert_int_equal(RUN("submit", path), COMMAND_EXIT_OK);
-    assert_string_equal(out, expected);
+    assert_string_equal(run.out, expected);
     free(path);
 }
 
@@ -255,10 +200,10 @@ static void prints_answers(void **state) {
     end_job("answered", "done");
     end_job("answered-2", "done");
     assert_int_equal(RUN("wait", "answered", "--show"), COMMAND_EXIT_OK);
-    assert_string_equal(out, "the answer of answered\n");
+    assert_string_equal(run.out, "the answer of answered\n");
     assert_int_equal(RUN("wait", "answered-2", "answered", "--show"), COMMAND_EXIT_OK);
-    assert_string_equal(out, "==> answered-2 <==\nthe answer of answered-2\n"
-                             "==> answered <==\nthe answer of answered\n");
+    assert_string_equal(run.out, "==> answered-2 <==\nthe answer of answered-2\n"
+                                 "==> answered <==\nthe answer of answered\n");
     assert_int_equal(RUN("wait", "answered", "--json"), COMMAND_EXIT_OK);
     assert_out("\"state\":\"done\"");
     assert_int_equal(RUN("wait", "answered", "--code"), COMMAND_EXIT_JOB_NOT_DONE);
@@ -270,10 +215,10 @@ static void waits_live_until_a_job_ends(void **state) {
     pid_t waiting = START("wait", "slow", "--live");
     await_subscriber("slow");
     end_job("slow", "done");
-    assert_int_equal(finish(waiting), COMMAND_EXIT_OK);
+    assert_int_equal(run_command_finish(waiting, &run), COMMAND_EXIT_OK);
     assert_out("done");
     assert_out("1 job: 1 done in ");
-    assert_null(strchr(out, '\x1b')); /* no terminal, no escapes */
+    assert_null(strchr(run.out, '\x1b')); /* no terminal, no escapes */
 }
 
 static void stops_waiting_when_interrupted(void **state) {
@@ -281,7 +226,7 @@ static void stops_waiting_when_interrupted(void **state) {
     pid_t waiting = START("wait", "forever");
     await_subscriber("forever");
     kill(waiting, SIGINT);
-    assert_int_equal(finish(waiting), COMMAND_EXIT_INTERRUPTED);
+    assert_int_equal(run_command_finish(waiting, &run), COMMAND_EXIT_INTERRUPTED);
 }
 
 static void finds_its_topics_on_a_broker_without_administration(void **state) {
@@ -292,17 +237,17 @@ static void finds_its_topics_on_a_broker_without_administration(void **state) {
 
 static void reads_no_results_from_an_empty_topic(void **state) {
     assert_int_equal(RUN("results"), COMMAND_EXIT_OK);
-    assert_string_equal(out, "");
+    assert_string_equal(run.out, "");
 }
 
 static void masks_passwords_in_the_configuration(void **state) {
     assert_int_equal(RUN("config", "--redis", "redis://u:hidden@h:1", "--kafka.sasl.password",
                          "hidden", "--json"),
                      COMMAND_EXIT_OK);
-    assert_null(strstr(out, "hidden"));
+    assert_null(strstr(run.out, "hidden"));
     assert_out("\"redis\":\"redis://u:***@h:1\"");
     assert_int_equal(RUN("config", "--redis", "redis://u:hidden@h:1"), COMMAND_EXIT_OK);
-    assert_null(strstr(out, "hidden"));
+    assert_null(strstr(run.out, "hidden"));
 }
 
 static void names_the_service_that_is_unreachable(void **state) {
@@ -333,7 +278,7 @@ static void stops_the_broker_by_a_signal(void **state) {
     pid_t other = START("broker", "--address-file", path);
     await_address(path, address);
     kill(other, SIGTERM);
-    assert_int_equal(finish(other), COMMAND_EXIT_OK);
+    assert_int_equal(run_command_finish(other, &run), COMMAND_EXIT_OK);
     assert_out(address);
     free(path);
 }
