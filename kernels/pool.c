@@ -15,8 +15,8 @@
 
 /* About 20 us: the next op of a step comes sooner, the next step may not. */
 #define POOL_SPINS 500u
-/* A tile below this is dearer to hand over than to compute. */
-#define POOL_TILE_COST_MIN 4000u
+/* Handing a tile to a thread that spins costs some 200 ns; this is worth it several times over. */
+#define POOL_TILE_COST_MIN 1500u
 #define POOL_TILES_PER_THREAD 4u
 
 struct pool_worker {
@@ -180,15 +180,25 @@ static void pool_range_tile(void *context, uint32_t tile, uint32_t worker) {
                worker);
 }
 
+/* Tiles for work of `cost` in all: as many as are worth handing over, at most a few for each thread
+ * (whoever is slowed down then gets fewer), and as many for each thread where there are enough. */
+static uint32_t pool_tiles_for(const struct pool *pool, uint32_t items, double cost) {
+    double worth = cost / POOL_TILE_COST_MIN;
+    uint32_t most = pool->threads * POOL_TILES_PER_THREAD;
+    uint32_t tiles = worth < most ? (uint32_t)worth : most;
+    tiles = tiles > pool->threads ? tiles - tiles % pool->threads : tiles;
+    tiles = tiles < items ? tiles : items;
+    return tiles > 0 ? tiles : 1;
+}
+
 void pool_run_ranges(struct pool *pool, pool_range_fn *fn, void *context, uint32_t items,
                      uint64_t cost) {
-    uint64_t worth = POOL_TILE_COST_MIN / (cost + 1) + 1;
-    uint64_t even = items / ((uint64_t)pool->threads * POOL_TILES_PER_THREAD);
-    uint64_t length = worth > even ? worth : even;
-    struct pool_ranges ranges = {fn, context, items, length < items ? (uint32_t)length : items};
-    if (items > 0) {
-        pool_run(pool, pool_range_tile, &ranges, (items - 1) / ranges.length + 1);
+    if (items == 0) {
+        return;
     }
+    uint32_t tiles = pool_tiles_for(pool, items, (double)cost * items);
+    struct pool_ranges ranges = {fn, context, items, (items - 1) / tiles + 1};
+    pool_run(pool, pool_range_tile, &ranges, (items - 1) / ranges.length + 1);
 }
 
 uint32_t pool_threads(const struct pool *pool) {

@@ -4,6 +4,7 @@
  * Score chains run over d with 16 tokens side by side, value chains over tokens with 16 of d side
  * by side: the layout of kv_page.h. Every chain is the reference's; only which of them run together
  * differs. */
+#include <assert.h>
 #include <immintrin.h>
 
 #include "kernels/cpu_device.h"
@@ -105,31 +106,43 @@ attention_values(const struct attention_tile *tile, uint32_t d, uint32_t tokens,
     }
 }
 
-/* Instances for each number of queries and element type. */
-#define ATTENTION_INSTANCE(n, half, suffix)                                                    \
-    static void attention_scores_##n##_##suffix(const struct attention_tile *tile,             \
-                                                uint32_t page) {                               \
-        attention_scores(tile, page, n, half);                                                 \
-    }                                                                                          \
-    static void attention_values_##n##_##suffix(const struct attention_tile *tile, uint32_t d, \
-                                                uint32_t tokens) {                             \
-        attention_values(tile, d, tokens, n, half);                                            \
+/* Instances by the number of queries: `call` with its last argument but one a constant. */
+#define ATTENTION_SWITCH(queries, call, ...)             \
+    switch (queries) {                                   \
+    case 1: call(__VA_ARGS__, 1, half); break;           \
+    case 2: call(__VA_ARGS__, 2, half); break;           \
+    case 3: call(__VA_ARGS__, 3, half); break;           \
+    case 4: call(__VA_ARGS__, 4, half); break;           \
+    case 5: call(__VA_ARGS__, 5, half); break;           \
+    default: call(__VA_ARGS__, ATTENTION_QUERIES, half); \
     }
-#define ATTENTION_INSTANCES(X) X(1) X(2) X(3) X(4) X(5) X(6)
-#define ATTENTION_BOTH(n)            \
-    ATTENTION_INSTANCE(n, true, f16) \
-    ATTENTION_INSTANCE(n, false, f32)
-ATTENTION_INSTANCES(ATTENTION_BOTH)
 
-typedef void attention_scores_fn(const struct attention_tile *tile, uint32_t page);
-typedef void attention_values_fn(const struct attention_tile *tile, uint32_t d, uint32_t tokens);
+static inline __attribute__((always_inline)) void
+attention_scores_any(const struct attention_tile *tile, uint32_t page, const bool half) {
+    ATTENTION_SWITCH(tile->queries, attention_scores, tile, page)
+}
 
-#define ATTENTION_SCORES(n) {attention_scores_##n##_f32, attention_scores_##n##_f16},
-#define ATTENTION_VALUES(n) {attention_values_##n##_f32, attention_values_##n##_f16},
-static attention_scores_fn *const attention_scores_of[ATTENTION_QUERIES][2] = {
-    ATTENTION_INSTANCES(ATTENTION_SCORES)};
-static attention_values_fn *const attention_values_of[ATTENTION_QUERIES][2] = {
-    ATTENTION_INSTANCES(ATTENTION_VALUES)};
+static inline __attribute__((always_inline)) void
+attention_values_any(const struct attention_tile *tile, uint32_t d, uint32_t tokens,
+                     const bool half) {
+    ATTENTION_SWITCH(tile->queries, attention_values, tile, d, tokens)
+}
+
+static void attention_page_scores(const struct attention_tile *tile, uint32_t page) {
+    if (tile->form->type == ELEMENT_F16) {
+        attention_scores_any(tile, page, true);
+    } else {
+        attention_scores_any(tile, page, false);
+    }
+}
+
+static void attention_dims_values(const struct attention_tile *tile, uint32_t d, uint32_t tokens) {
+    if (tile->form->type == ELEMENT_F16) {
+        attention_values_any(tile, d, tokens, true);
+    } else {
+        attention_values_any(tile, d, tokens, false);
+    }
+}
 
 /* Scores to weights in place, for the first `count` of a block: max, exp, sum by 16 lanes. What
  * lies past count becomes -inf, then +0, which no max and no sum of weights can tell from absent. */
@@ -180,7 +193,7 @@ static void attention_block_values(const struct attention_tile *tile) {
         common = tile->count[r] < common ? tile->count[r] : common;
     }
     for (uint32_t d = 0; d < whole; d += 16) {
-        attention_values_of[tile->queries - 1][tile->form->type == ELEMENT_F16](tile, d, common);
+        attention_dims_values(tile, d, common);
     }
     for (uint32_t r = 0; r < tile->queries; r++) {
         attention_values_rest(tile, r, common, 0, whole);
@@ -206,7 +219,7 @@ static void attention_merge(struct attention_tile *tile, uint32_t r, float max, 
 static void attention_block(struct attention_tile *tile, uint32_t first, uint32_t keys) {
     float max[ATTENTION_QUERIES] = {0}, sum[ATTENTION_QUERIES] = {0};
     for (uint32_t page = 0; page * KV_PAGE_TOKENS < keys; page++) {
-        attention_scores_of[tile->queries - 1][tile->form->type == ELEMENT_F16](tile, page);
+        attention_page_scores(tile, page);
     }
     for (uint32_t r = 0; r < tile->queries; r++) {
         if (tile->count[r] > 0) {
@@ -230,6 +243,7 @@ static void attention_block(struct attention_tile *tile, uint32_t first, uint32_
 /* All blocks of a tile, then the division by the sum of weights. */
 static void attention_tile_run(struct attention_tile *tile, const struct kv_view *kv, uint32_t slot,
                                uint32_t head) {
+    assert(tile->queries >= 1 && tile->queries <= ATTENTION_QUERIES);
     uint32_t head_dim = tile->form->head_dim;
     uint32_t last = tile->keys[tile->queries - 1]; /* rows ascend: the last sees most */
     for (uint32_t first = 0; first < last; first += ATTENTION_BLOCK_TOKENS) {
