@@ -51,6 +51,12 @@ enum kernels_status reference_weight_check_source(const struct weight_form *form
                  form->n, form->k);
         return KERNELS_INVALID;
     }
+    if (form->activation == ACTIVATION_STATIC &&
+        !(source->activation_scale > 0.0f && isfinite(source->activation_scale))) {
+        snprintf(err, err_bytes, "weight [%u, %u]: the static activation scale is %g", form->n,
+                 form->k, (double)source->activation_scale);
+        return KERNELS_INVALID;
+    }
     uint32_t groups = reference_groups(form);
     for (size_t i = 0; int8 && i < (size_t)form->n * groups; i++) {
         if ((canonical_bits(source->scale[i]) & 0x7FFFFFFFu) >= CANONICAL_INF_BITS) {

@@ -221,6 +221,13 @@ static void body_source(const struct kernel_test *test) {
     assert_int_equal(test->ops->weight_pack(&form, &missing, packed, err, sizeof err),
                      KERNELS_INVALID);
     assert_non_null(strstr(err, "is missing"));
+    struct weight_form fixed = form;
+    fixed.activation = ACTIVATION_STATIC;
+    scale[1] = 1.0f;
+    const struct weight_source unset = {.values = values, .scale = scale};
+    assert_int_equal(test->ops->weight_pack(&fixed, &unset, packed, err, sizeof err),
+                     KERNELS_INVALID);
+    assert_non_null(strstr(err, "static activation scale is 0"));
 }
 
 static void refuses_a_weight_without_finite_scales(void **state) {

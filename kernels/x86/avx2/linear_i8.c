@@ -59,20 +59,22 @@ linear_i8_rows(const struct linear_i8_job *job, uint32_t panel, uint32_t t, cons
 
 /* ---------------------------------------------------------------- launchers */
 
+/* Rows in nearly equal blocks, so that none is left with one. */
 static void linear_i8_range(void *context, uint32_t begin, uint32_t end, uint32_t worker) {
     (void)worker;
     const struct linear_i8_job *job = context;
-    uint32_t rows = job->args->rows;
+    uint32_t rows = job->args->rows, blocks = (rows - 1) / AVX2_I8_ROWS + 1;
     for (uint32_t panel = begin; panel < end; panel++) {
         uint32_t t = 0;
-        for (; t + AVX2_I8_ROWS <= rows; t += AVX2_I8_ROWS) {
-            linear_i8_rows(job, panel, t, AVX2_I8_ROWS);
-        }
-        switch (rows - t) {
-        case 3: linear_i8_rows(job, panel, t, 3); break;
-        case 2: linear_i8_rows(job, panel, t, 2); break;
-        case 1: linear_i8_rows(job, panel, t, 1); break;
-        default: break;
+        for (uint32_t b = 0; b < blocks; b++) {
+            uint32_t count = rows / blocks + (b < rows % blocks);
+            switch (count) {
+            case 1: linear_i8_rows(job, panel, t, 1); break;
+            case 2: linear_i8_rows(job, panel, t, 2); break;
+            case 3: linear_i8_rows(job, panel, t, 3); break;
+            default: linear_i8_rows(job, panel, t, AVX2_I8_ROWS); break;
+            }
+            t += count;
         }
     }
 }
