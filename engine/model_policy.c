@@ -17,6 +17,10 @@ struct model_policy_rule {
 
 #define MODEL_POLICY_BIT(linear) (1u << (linear))
 
+/* What it costs, measured on SmolLM2-135M as perplexity against f16 (1,465 tokens of technical
+ * English, tests/golden/smollm2): int8 +3.01 %, balanced +1.89 %, latency +1.79 %. The inputs of
+ * `down` are products and have the largest outliers: in 16 bits that one linear, a quarter of the
+ * multiply-adds, wins back more than a third of the loss; the layers at both ends a little more. */
 static const struct model_policy_rule model_policy_rules[MODEL_POLICY_COUNT] = {
     [MODEL_POLICY_F32] = {"f32", ELEMENT_F32, ELEMENT_F32, ELEMENT_F32, 0, 0},
     [MODEL_POLICY_F16] = {"f16", ELEMENT_F16, ELEMENT_F16, ELEMENT_F16, 0, 0},
