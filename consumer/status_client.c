@@ -36,10 +36,17 @@ status_client_lost(struct status_client *client, redisContext **link, char *err,
     return STATUS_CLIENT_UNREACHABLE;
 }
 
-static enum status_client_status status_client_refused(const struct status_client *client,
-                                                       const redisReply *reply, char *err,
-                                                       size_t err_bytes) {
-    const char *said = reply->type == REDIS_REPLY_ERROR ? reply->str : "an answer out of place";
+/* A server that is just starting or busy will answer later; all else is for the user to mend. */
+static bool status_client_is_passing(const char *said) {
+    return strncmp(said, "LOADING", 7) == 0 || strncmp(said, "BUSY", 4) == 0 ||
+           strncmp(said, "MASTERDOWN", 10) == 0;
+}
+
+/* Answers to what was sent along with the refused command are not waited for: the connection is
+ * given up. */
+static enum status_client_status status_client_refused(struct status_client *client,
+                                                       redisContext **link, const char *said,
+                                                       char *err, size_t err_bytes) {
     const char *advice = "";
     if (strncmp(said, "MOVED", 5) == 0 || strncmp(said, "CROSSSLOT", 9) == 0) {
         advice = " (Redis Cluster is not supported: use a single server or a replica set)";
@@ -47,7 +54,9 @@ static enum status_client_status status_client_refused(const struct status_clien
         advice = " (give redis://user:password@host:port)";
     }
     snprintf(err, err_bytes, "Redis at %s: %s%s", client->place, said, advice);
-    return STATUS_CLIENT_REFUSED;
+    redisFree(*link);
+    *link = NULL;
+    return status_client_is_passing(said) ? STATUS_CLIENT_UNREACHABLE : STATUS_CLIENT_REFUSED;
 }
 
 static bool status_client_send(redisContext *link, int count, const char **words,
@@ -55,7 +64,7 @@ static bool status_client_send(redisContext *link, int count, const char **words
     return redisAppendCommandArgv(link, count, words, word_bytes) == REDIS_OK;
 }
 
-/* Reads one answer; the caller frees *reply when OK. */
+/* Reads one answer; the caller frees *reply when OK. Otherwise the connection is gone. */
 static enum status_client_status status_client_receive(struct status_client *client,
                                                        redisContext **link, redisReply **reply,
                                                        char *err, size_t err_bytes) {
@@ -67,7 +76,8 @@ static enum status_client_status status_client_receive(struct status_client *cli
     if ((*reply)->type != REDIS_REPLY_ERROR) {
         return STATUS_CLIENT_OK;
     }
-    enum status_client_status status = status_client_refused(client, *reply, err, err_bytes);
+    enum status_client_status status =
+        status_client_refused(client, link, (*reply)->str, err, err_bytes);
     freeReplyObject(*reply);
     *reply = NULL;
     return status;
@@ -123,12 +133,7 @@ static enum status_client_status status_client_connect(struct status_client *cli
     if (!*link || (*link)->err || redisSetTimeout(*link, client->timeout) != REDIS_OK) {
         return status_client_lost(client, link, err, err_bytes);
     }
-    enum status_client_status status = status_client_log_in(client, link, err, err_bytes);
-    if (status != STATUS_CLIENT_OK && *link) {
-        redisFree(*link);
-        *link = NULL;
-    }
-    return status;
+    return status_client_log_in(client, link, err, err_bytes);
 }
 
 enum status_client_status status_client_open(const char *address, const char *prefix,
@@ -195,8 +200,6 @@ static enum status_client_status status_client_receive_integers(struct status_cl
         enum status_client_status status =
             status_client_receive(client, &client->commands, &reply, err, err_bytes);
         if (status != STATUS_CLIENT_OK) {
-            redisFree(client->commands); /* answers of this pipeline are still under way */
-            client->commands = NULL;
             return status;
         }
         if (answers) {
@@ -318,7 +321,7 @@ static enum status_client_status status_client_read_some(struct status_client *c
     }
     status = status_client_receive_statuses(client, ids, count, out, filled, err, err_bytes);
     if (status != STATUS_CLIENT_OK && client->commands) {
-        redisFree(client->commands); /* answers of this pipeline are still under way */
+        redisFree(client->commands); /* a hash was no status, and more answers are under way */
         client->commands = NULL;
     }
     return status;

@@ -188,6 +188,33 @@ static void gives_up_on_a_server_that_hangs(void **state) {
     status_client_close(client);
 }
 
+static void counts_a_server_busy_with_a_script_as_away(void **state) {
+    struct status_client *client = opened(5000);
+    order("CONFIG SET busy-reply-threshold 1");
+    redisContext *script = redisConnect("127.0.0.1", server.port);
+    int sent = 0;
+    redisAppendCommand(script, "EVAL %s 0", "while true do end");
+    while (!sent) {
+        assert_int_equal(redisBufferWrite(script, &sent), REDIS_OK);
+    }
+    const char *id = "a";
+    struct status status;
+    char err[512] = "";
+    enum status_client_status got = STATUS_CLIENT_OK;
+    while (got == STATUS_CLIENT_OK) { /* until the server has begun with the script */
+        got = status_client_read(client, &id, 1, &status, err, sizeof err);
+        if (got == STATUS_CLIENT_OK) {
+            status_deinit(&status);
+        }
+    }
+    assert_int_equal(got, STATUS_CLIENT_UNREACHABLE);
+    assert_non_null(strstr(err, "BUSY"));
+    order("SCRIPT KILL");
+    redisFree(script);
+    assert_int_equal(state_of(client, "absent"), STATUS_UNKNOWN);
+    status_client_close(client);
+}
+
 static void logs_in_and_says_what_is_wrong_with_the_password(void **state) {
     char address[128], err[512];
     struct status_client *client = NULL;
@@ -235,5 +262,6 @@ TEST_MAIN_WITH(start_server, stop_server,
                cmocka_unit_test(hears_of_changes_of_the_ids_it_subscribed_to),
                cmocka_unit_test(comes_back_after_a_restart_of_the_server),
                cmocka_unit_test(gives_up_on_a_server_that_hangs),
+               cmocka_unit_test(counts_a_server_busy_with_a_script_as_away),
                cmocka_unit_test(logs_in_and_says_what_is_wrong_with_the_password),
                cmocka_unit_test(refuses_a_bad_address_and_a_long_prefix))
