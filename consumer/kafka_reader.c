@@ -269,9 +269,22 @@ static void kafka_reader_lend(struct kafka_reader *reader, rd_kafka_message_t *m
     };
 }
 
-static bool kafka_reader_is_down(const struct kafka_reader *reader) {
-    return reader->down_since_ns &&
-           clock_monotonic_ns(NULL) - reader->down_since_ns > reader->timeout_ms * CLOCK_NS_PER_MS;
+/* True when no broker has been there for the whole time-out. librdkafka tells when the last one goes,
+ * but not when one is back: that is asked for. */
+static bool kafka_reader_is_down(struct kafka_reader *reader) {
+    int64_t now_ns = clock_monotonic_ns(NULL);
+    if (!reader->down_since_ns ||
+        now_ns - reader->down_since_ns <= reader->timeout_ms * CLOCK_NS_PER_MS) {
+        return false;
+    }
+    const struct rd_kafka_metadata *found = NULL;
+    if (rd_kafka_metadata(reader->handle, 0, NULL, &found, KAFKA_CLIENT_SETTLE_MS) !=
+        RD_KAFKA_RESP_ERR_NO_ERROR) {
+        return true;
+    }
+    rd_kafka_metadata_destroy(found);
+    reader->down_since_ns = 0;
+    return false;
 }
 
 enum kafka_client_status kafka_reader_read(struct kafka_reader *reader, int wait_ms, bool follow,

@@ -1,4 +1,6 @@
 /* Producer, reader and topic administration against librdkafka's in-process cluster. */
+#include <librdkafka/rdkafka.h>
+#include <librdkafka/rdkafka_mock.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -195,6 +197,35 @@ static void says_why_no_broker_can_be_reached(void **state) {
     assert_non_null(strstr(err, "Connection refused"));
 }
 
+static void goes_on_following_after_an_outage_and_says_when_it_lasts(void **state) {
+    rd_kafka_conf_t *conf = rd_kafka_conf_new();
+    rd_kafka_conf_set_log_cb(conf, NULL);
+    rd_kafka_t *owner = rd_kafka_new(RD_KAFKA_PRODUCER, conf, err, sizeof err);
+    rd_kafka_mock_cluster_t *cluster = rd_kafka_mock_cluster_new(owner, 1);
+    rd_kafka_mock_topic_create(cluster, "t", 1, 1);
+    struct config settings = {.brokers = rd_kafka_mock_cluster_bootstraps(cluster)};
+    settings.kafka[0] = (struct config_pass){"reconnect.backoff.max.ms", "100"};
+    settings.kafka_count = 1;
+    struct kafka_reader *reader = NULL;
+    assert_int_equal(
+        kafka_reader_open(&settings, "t", KAFKA_READER_LATEST, 0, 1000, &reader, err, sizeof err),
+        KAFKA_CLIENT_OK);
+    struct kafka_reader_record record;
+    rd_kafka_mock_broker_set_down(cluster, 1);
+    assert_int_equal(kafka_reader_read(reader, 300, true, &record, err, sizeof err),
+                     KAFKA_CLIENT_NONE);
+    rd_kafka_mock_broker_set_up(cluster, 1);
+    for (int i = 0; i < 15; i++) { /* well beyond the time-out, and nothing comes */
+        assert_int_equal(kafka_reader_read(reader, 100, true, &record, err, sizeof err),
+                         KAFKA_CLIENT_NONE);
+    }
+    rd_kafka_mock_broker_set_down(cluster, 1);
+    assert_int_equal(next(reader, true, &record), KAFKA_CLIENT_UNREACHABLE);
+    kafka_reader_close(reader);
+    rd_kafka_mock_cluster_destroy(cluster);
+    rd_kafka_destroy(owner);
+}
+
 static void lets_no_setting_weaken_delivery_unless_told_to(void **state) {
     struct config settings = config;
     settings.kafka[0] = (struct config_pass){"acks", "0"};
@@ -235,6 +266,7 @@ TEST_MAIN_WITH(start_broker, stop_broker, cmocka_unit_test(delivers_and_reads_ba
                cmocka_unit_test(reads_one_record_at_its_place),
                cmocka_unit_test(reads_all_that_a_topic_holds_and_no_more),
                cmocka_unit_test(says_why_no_broker_can_be_reached),
+               cmocka_unit_test(goes_on_following_after_an_outage_and_says_when_it_lasts),
                cmocka_unit_test(lets_no_setting_weaken_delivery_unless_told_to),
                cmocka_unit_test(finds_topics_that_exist_without_an_admin_interface),
                cmocka_unit_test(says_that_the_broker_has_no_admin_interface))
