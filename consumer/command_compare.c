@@ -169,8 +169,12 @@ static int command_compare_measure(const struct config *config, struct compare_o
 static int command_compare_start(const struct config *config,
                                  const struct command_compare_options *own) {
     char err[1024] = "";
-    struct compare_options options = {.path = config->arguments[0],
+    struct compare_options options = {.path = command_model_path(config),
                                       .max_model_len = (uint32_t)config->max_model_len};
+    if (options.path == NULL) {
+        return command_fail("compare", COMMAND_EXIT_USAGE,
+                            "which model? 'solfleet compare FILE --policy A --policy B --text F'");
+    }
     if (own->text == NULL) {
         return command_fail("compare", COMMAND_EXIT_USAGE, "--text FILE is needed");
     }
@@ -194,12 +198,11 @@ static int command_compare_run(int argc, char **argv) {
     const struct config_spec spec = {
         .name = "compare",
         .command = CONFIG_COMPARE,
-        .usage = "FILE --policy A --policy B --text FILE",
+        .usage = "[FILE] --policy A --policy B --text FILE",
         .summary = command_compare_help,
         .own = command_compare_table,
         .own_count = sizeof command_compare_table / sizeof command_compare_table[0],
         .own_values = &options,
-        .arguments_min = 1,
         .arguments_max = 1,
     };
     char **words = command_compare_rename(argc, argv, renamed);

@@ -25,6 +25,13 @@ static const char command_model_help[] =
     "\n"
     "Exit code: 0 it can be used; 7 it cannot.";
 
+const char *command_model_path(const struct config *config) {
+    if (config->argument_count > 0) {
+        return config->arguments[0];
+    }
+    return config->model[0] != '\0' ? config->model : NULL;
+}
+
 int command_model_exit(enum model_status status) {
     switch (status) {
     case MODEL_OK: return COMMAND_EXIT_OK;
@@ -147,10 +154,14 @@ static enum model_status command_model_read(const char *path, struct command_mod
 static int command_model_show(const struct config *config) {
     char err[1024] = "";
     struct command_model_facts facts = {.policy = MODEL_POLICY_INT8};
+    const char *path = command_model_path(config);
+    if (path == NULL) {
+        return command_fail("model", COMMAND_EXIT_USAGE, "which file? 'solfleet model FILE'");
+    }
     if (!model_policy_parse(config->policy, &facts.policy)) {
         return command_fail("model", COMMAND_EXIT_USAGE, "unknown policy '%s'", config->policy);
     }
-    enum model_status status = command_model_read(config->arguments[0], &facts, err, sizeof err);
+    enum model_status status = command_model_read(path, &facts, err, sizeof err);
     if (status != MODEL_OK) {
         return command_fail("model", (enum command_exit)command_model_exit(status), "%s", err);
     }
@@ -166,9 +177,8 @@ static int command_model_run(int argc, char **argv) {
     const struct config_spec spec = {
         .name = "model",
         .command = CONFIG_MODEL,
-        .usage = "FILE",
+        .usage = "[FILE]",
         .summary = command_model_help,
-        .arguments_min = 1,
         .arguments_max = 1,
     };
     struct config config;

@@ -54,8 +54,9 @@ static enum model_status model_reserve(struct model *model, char *err, size_t er
         snprintf(err, err_bytes, "out of host memory");
         return MODEL_NO_MEMORY;
     }
-    if (device_alloc(model->device, DEVICE_MEMORY, bytes, &model->memory) != KERNELS_OK) {
-        device_describe(model->device, &info);
+    device_describe(model->device, &info);
+    if (bytes > info.memory_free_bytes ||
+        device_alloc(model->device, DEVICE_MEMORY, bytes, &model->memory) != KERNELS_OK) {
         snprintf(err, err_bytes, "its weights need %zu MiB under policy %s, %s has %zu MiB free",
                  bytes >> 20, model_policy_name(model->policy), info.name,
                  info.memory_free_bytes >> 20);

@@ -55,6 +55,13 @@ def test_model_refuses_a_file_that_is_not_there(run, tmp_path):
     assert "No such file or directory" in done.stderr
 
 
+def test_model_takes_the_file_by_option_too(run):
+    assert SHA256 in run("model", "--model", MODEL).stdout
+    done = run("model")
+    assert done.returncode == 2
+    assert "which file?" in done.stderr
+
+
 def test_compare_measures_a_policy(run, tmp_path):
     text = tmp_path / "text.txt"
     text.write_text("A queue keeps what was sent until somebody has taken care of it.\n" * 3)

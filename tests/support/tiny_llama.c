@@ -317,7 +317,7 @@ void tiny_llama_build(const struct tiny_llama_options *options, struct gguf_writ
                            tensor->offset);
     }
     gguf_writer_align(writer, TINY_LLAMA_ALIGNMENT);
-    for (size_t i = 0; i < tensors.count; i++) {
+    for (size_t i = 0; i < tensors.count && !all.no_data; i++) {
         tiny_llama_data(writer, &tensors.list[i], &random);
     }
 }

@@ -25,6 +25,7 @@ struct tiny_llama_options {
     uint32_t kv_heads;       /* 2 */
     uint32_t head_dim;       /* 16; heads * head_dim is the width, a multiple of 32 */
     uint32_t ffn_dim;        /* 96; a multiple of 32 */
+    bool no_data;            /* ends before the tensors' data */
     /* Writes further keys, as many as extra_key_count says. */
     void (*add_keys)(struct gguf_writer *writer);
     uint32_t extra_key_count;

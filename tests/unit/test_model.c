@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "engine/model.h"
 #include "engine/model_policy.h"
@@ -236,6 +237,26 @@ static void refuses_a_context_longer_than_the_models(void **state) {
     assert_int_equal(model_open(&options, device, &model, err, sizeof err), MODEL_BAD_OPTION);
     assert_non_null(strstr(err, "max_model_len 1025 is more than the model's 1024 tokens"));
     assert_null(model);
+    free(path);
+}
+
+static void says_how_much_memory_a_model_needs_that_does_not_fit(void **state) {
+    /* Weights of 400 GB, all of them holes in the file. */
+    const struct tiny_llama_options large = {.format = BLOCK_FORMAT_F16,
+                                             .layers = 4,
+                                             .heads = 1024,
+                                             .kv_heads = 1024,
+                                             .head_dim = 64,
+                                             .ffn_dim = 65536,
+                                             .no_data = true};
+    char err[512] = "";
+    struct model *model;
+    char *path = tiny_llama_write(&large);
+    assert_int_equal(truncate(path, (off_t)1 << 40), 0);
+    assert_int_equal(try_open(path, MODEL_POLICY_F32, &model, err, sizeof err), MODEL_DOES_NOT_FIT);
+    assert_non_null(strstr(err, "its weights need 4"));
+    assert_non_null(strstr(err, " MiB under policy f32, "));
+    assert_int_equal(unlink(path), 0);
     free(path);
 }
 
@@ -485,6 +506,7 @@ TEST_MAIN_WITH(open_device, close_device,
                cmocka_unit_test(tells_name_hash_and_text_of_the_file),
                cmocka_unit_test(plans_exactly_what_it_reserves),
                cmocka_unit_test(refuses_a_context_longer_than_the_models),
+               cmocka_unit_test(says_how_much_memory_a_model_needs_that_does_not_fit),
                cmocka_unit_test(refuses_sizes_that_contradict_each_other),
                cmocka_unit_test(refuses_constants_that_make_no_sense),
                cmocka_unit_test(refuses_variants_of_the_architecture_by_name),
