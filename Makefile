@@ -263,12 +263,10 @@ demo: deps-demo                                   ## broker, Redis, worker and a
 	$(Q)ops/demo/demo.sh
 
 BENCH_MODEL ?= $(MODEL_FILE)
+BENCH_ARGS  ?=
 bench: deps                                       ## speed of the engine and of the pipeline on this machine
 	$(Q)$(SUBMAKE) all $(MODEL_FILE)
-	$(Q)$(PROGRAM) bench engine --model $(BENCH_MODEL) --batch 1,8,32 --prompt-tokens 128 \
-	  --completion-tokens 128 --json
-	$(Q)$(PROGRAM) bench pipeline --engine null --jobs 20000 --json
-	$(Q)$(PROGRAM) bench pipeline --engine real --model $(BENCH_MODEL) --jobs 64 --json
+	$(Q)$(PYTHON) tests/bench/run.py --solfleet $(PROGRAM) --model $(BENCH_MODEL) $(BENCH_ARGS)
 
 BENCHES := $(SRC_bench:%.c=$(BUILD)/%)
 $(BENCHES): $(BUILD)/%: $(BUILD)/%.c.o $(LAYER_LIBS)

@@ -132,7 +132,7 @@ bool bench_arrivals_parse_trace(const char *text, struct bench_arrival **out, si
         }
         wrong = made < BENCH_ARRIVALS_MAX
                     ? bench_arrivals_read_line(first, earliest_ns, &(*out)[made])
-                    : "there are more than 4000000 jobs";
+                    : "there are more than 1000000 jobs";
         if (wrong) {
             break;
         }

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define BENCH_ARRIVALS_MAX 4000000u
+#define BENCH_ARRIVALS_MAX 1000000u
 #define BENCH_ARRIVALS_PROMPT_TOKENS_MAX 131072u
 #define BENCH_ARRIVALS_OFFSET_MS_MAX 1e9
 

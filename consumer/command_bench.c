@@ -6,16 +6,20 @@
 #include "consumer/command.h"
 
 static void command_bench_print_help(FILE *to) {
-    fprintf(to, "usage: solfleet bench engine [OPTION...]\n\n"
+    fprintf(to, "usage: solfleet bench engine|pipeline [OPTION...]\n\n"
                 "  engine    the model alone: tokens a second at given batch sizes\n"
-                "\n'solfleet bench engine --help' explains.\n\nexample:\n"
-                "  solfleet bench engine --model FILE --batch 1,8,32 --json\n");
+                "  pipeline  jobs through broker, worker and Redis: jobs a second, latencies\n\n"
+                "'solfleet bench engine --help' and 'solfleet bench pipeline --help' explain.\n\n"
+                "example:\n  solfleet bench engine --model FILE --batch 1,8,32 --json\n");
 }
 
 static int command_bench_run(int argc, char **argv) {
     const char *which = argc > 1 ? argv[1] : "";
     if (strcmp(which, "engine") == 0) {
         return command_bench_engine_run(argc - 1, argv + 1);
+    }
+    if (strcmp(which, "pipeline") == 0) {
+        return command_bench_pipeline_run(argc - 1, argv + 1);
     }
     if (strcmp(which, "--help") == 0 || strcmp(which, "-h") == 0) {
         command_bench_print_help(stdout);
@@ -25,4 +29,5 @@ static int command_bench_run(int argc, char **argv) {
     return COMMAND_EXIT_USAGE;
 }
 
-const struct command command_bench_entry = {"bench", "measure the engine", command_bench_run};
+const struct command command_bench_entry = {"bench", "measure the engine, or the whole pipeline",
+                                            command_bench_run};

@@ -14,6 +14,7 @@ enum kafka_client_status kafka_client_status_of(int error) {
     case RD_KAFKA_RESP_ERR_REQUEST_TIMED_OUT:
     case RD_KAFKA_RESP_ERR_BROKER_NOT_AVAILABLE:
     case RD_KAFKA_RESP_ERR_LEADER_NOT_AVAILABLE:
+    case RD_KAFKA_RESP_ERR_NOT_LEADER_FOR_PARTITION: /* it has only just been made, or moved */
     case RD_KAFKA_RESP_ERR_NETWORK_EXCEPTION: return KAFKA_CLIENT_UNREACHABLE;
     default: return KAFKA_CLIENT_REFUSED;
     }
