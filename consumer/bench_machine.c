@@ -1,42 +1,45 @@
 #include "consumer/bench_machine.h"
 
+#include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "engine/clock.h"
 
-size_t bench_machine_peak_bytes(void) {
-    FILE *file = fopen("/proc/self/status", "r");
-    char line[256];
-    size_t kib = 0;
-    while (file && fgets(line, sizeof line, file)) {
-        if (sscanf(line, "VmHWM: %zu kB", &kib) == 1) {
-            break;
-        }
+/* The text after `name` at the start of a line of a file of /proc; false when it is not there. */
+static bool bench_machine_find_line(const char *path, const char *name, char *line,
+                                    size_t line_bytes, char **after) {
+    FILE *file = fopen(path, "r");
+    bool found = false;
+    while (file && !found && fgets(line, (int)line_bytes, file)) {
+        found = strncmp(line, name, strlen(name)) == 0;
     }
     if (file) {
         fclose(file);
     }
-    return kib * 1024;
+    *after = line + strlen(name);
+    return found;
+}
+
+size_t bench_machine_peak_bytes(void) {
+    char line[256], *after;
+    bool found = bench_machine_find_line("/proc/self/status", "VmHWM:", line, sizeof line, &after);
+    return found ? strtoull(after, NULL, 10) * 1024 : 0;
 }
 
 void bench_machine_load_start(struct bench_machine_load *load) {
-    enum { IDLE = 3, IO_WAIT = 4, STEAL = 7, FIELDS = 8 }; /* proc(5): guests are in user, nice */
-    unsigned long long ticks[FIELDS] = {0};
+    enum { IDLE = 3, IO_WAIT = 4, FIELDS = 8 }; /* proc(5); guests are counted in the first two */
+    char line[512], *at;
     struct timespec own = {0};
     memset(load, 0, sizeof *load);
-    FILE *file = fopen("/proc/stat", "r");
-    if (file) {
-        int found =
-            fscanf(file, "cpu %llu %llu %llu %llu %llu %llu %llu %llu", &ticks[0], &ticks[1],
-                   &ticks[2], &ticks[IDLE], &ticks[IO_WAIT], &ticks[5], &ticks[6], &ticks[STEAL]);
-        for (int i = 0; i < FIELDS && found == FIELDS; i++) {
-            load->total_ticks += ticks[i];
-        }
-        load->idle_ticks = found == FIELDS ? ticks[IDLE] + ticks[IO_WAIT] : 0;
-        fclose(file);
+    bool found = bench_machine_find_line("/proc/stat", "cpu ", line, sizeof line, &at);
+    for (int i = 0; i < FIELDS && found; i++) {
+        uint64_t ticks = strtoull(at, &at, 10);
+        load->total_ticks += ticks;
+        load->idle_ticks += i == IDLE || i == IO_WAIT ? ticks : 0;
     }
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &own);
     load->own_ns = own.tv_sec * CLOCK_NS_PER_S + own.tv_nsec;

@@ -143,14 +143,17 @@ static int command_bench_pipeline_make_arrivals(struct command_bench_pipeline *b
 
 static int command_bench_pipeline_make_jobs(struct command_bench_pipeline *bench) {
     int code = command_bench_pipeline_make_arrivals(bench);
-    if (code == COMMAND_EXIT_OK) {
-        bench->jobs = calloc(bench->count, sizeof *bench->jobs);
-        code = bench->jobs ? code : command_bench_pipeline_fail(COMMAND_EXIT_BUG, "out of memory");
+    if (code) {
+        return code;
     }
-    for (size_t i = 0; i < bench->count && code == COMMAND_EXIT_OK; i++) {
+    bench->jobs = calloc(bench->count, sizeof *bench->jobs);
+    if (!bench->jobs) {
+        return command_bench_pipeline_fail(COMMAND_EXIT_BUG, "out of memory");
+    }
+    for (size_t i = 0; i < bench->count; i++) {
         bench->jobs[i].arrival = bench->arrivals[i];
     }
-    return code;
+    return COMMAND_EXIT_OK;
 }
 
 /* ---- measuring -------------------------------------------------------------------------------- */
