@@ -24,7 +24,7 @@ bool inflight_init(struct inflight *inflight, uint32_t capacity) {
 }
 
 void inflight_deinit(struct inflight *inflight) {
-    for (uint32_t i = 0; inflight->count > 0 && i < inflight->capacity; i++) {
+    for (uint32_t i = 0; inflight->jobs != NULL && i < inflight->capacity; i++) {
         if (inflight->jobs[i].ticket != 0) {
             inflight_remove(inflight, &inflight->jobs[i]);
         }
