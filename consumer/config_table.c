@@ -63,6 +63,12 @@ const struct config_option config_table_options[] = {
         "most tokens of prompt and answer; 0: 4096 or what the model allows, if less"),
     INT(max_queue_delay_ms, "50", 0, 60000, BATCHING, "longest wait for company on an idle device"),
     BOOL(bucket_strict, "false", BATCHING, "do not fill a batch from buckets of other lengths"),
+    INT(repetition_cycles, "8", 0, 65536, ENGINES,
+        "end an answer whose last tokens repeat one cycle so many times exactly; 0: never, else 2 "
+        "or more"),
+    INT(repetition_cycle_tokens, "64", 1, 256, ENGINES, "longest cycle that counts as repetition"),
+    INT(repetition_tokens, "256", 1, 65536, ENGINES,
+        "tokens that all turns of a repetition must have together, so that tables pass"),
     INT(progress_interval_ms, "250", 50, 60000, CONFIG_WORKER,
         "least time between two progress reports of a job"),
 

@@ -49,6 +49,10 @@ static enum engine_status engine_config_open_real(const struct config *config, s
         .max_model_len = (uint32_t)config->max_model_len,
         .max_queue_delay_ms = config->max_queue_delay_ms > 0 ? config->max_queue_delay_ms : -1,
         .bucket_strict = config->bucket_strict,
+        .repetition_cycles =
+            config->repetition_cycles > 0 ? (int32_t)config->repetition_cycles : -1,
+        .repetition_cycle_tokens = (uint32_t)config->repetition_cycle_tokens,
+        .repetition_tokens = (uint32_t)config->repetition_tokens,
         .kv_cache_bytes = (size_t)config->kv_cache_bytes,
         .progress_interval_ms = config->progress_interval_ms,
         .log = log};

@@ -56,7 +56,10 @@ struct engine_options {
     uint32_t max_model_len;        /* min(4096, the model's) */
     int64_t max_queue_delay_ms;    /* 50; -1 = no delay */
     bool bucket_strict;
-    bool poison_pages;            /* tests: fill the KV cache with NaN first */
+    int32_t repetition_cycles;        /* 8; -1 = never stop an answer for repeating itself */
+    uint32_t repetition_cycle_tokens; /* 64 */
+    uint32_t repetition_tokens;       /* 256 */
+    bool poison_pages;                /* tests: fill the KV cache with NaN first */
     size_t kv_cache_bytes;        /* 0: room for max_running sequences of max_model_len, bounded */
     int64_t progress_interval_ms; /* 250: at most one progress event a job in this time */
     struct clock *clock;          /* borrowed; NULL = the real one */

@@ -40,6 +40,9 @@ static void engine_real_fill_defaults(struct engine_options *options) {
     } else if (options->max_queue_delay_ms < 0) {
         options->max_queue_delay_ms = 0;
     }
+    options->repetition_cycles = options->repetition_cycles != 0 ? options->repetition_cycles : 8;
+    engine_real_default(&options->repetition_cycle_tokens, 64);
+    engine_real_default(&options->repetition_tokens, 256);
     if (options->progress_interval_ms == 0) {
         options->progress_interval_ms = 250;
     }
@@ -70,6 +73,11 @@ static enum engine_status engine_real_check_options(const struct engine_options 
         {"prefill_chunk_tokens", options->prefill_chunk_tokens, 1, ENGINE_REAL_CHUNK_MAX},
         {"max_queue_delay_ms", options->max_queue_delay_ms, 0, ENGINE_REAL_DELAY_MS_MAX},
         {"progress_interval_ms", options->progress_interval_ms, 1, ENGINE_REAL_DELAY_MS_MAX},
+        {"repetition_cycles", options->repetition_cycles < 0 ? 2 : options->repetition_cycles, 2,
+         ENGINE_REAL_TOKENS_MAX},
+        {"repetition_cycle_tokens", options->repetition_cycle_tokens, 1,
+         REPETITION_CYCLE_TOKENS_MAX},
+        {"repetition_tokens", options->repetition_tokens, 1, ENGINE_REAL_TOKENS_MAX},
         /* A prompt and an answer of a token each; 0 is the model's own. */
         {"max_model_len", options->max_model_len == 0 ? 2 : options->max_model_len, 2,
          ENGINE_REAL_TOKENS_MAX}};
@@ -244,6 +252,13 @@ static bool engine_real_init_numbers(struct engine_numbers *numbers, uint32_t co
     return numbers->free != NULL;
 }
 
+static struct repetition_rule engine_real_repetition(const struct engine_options *options) {
+    int32_t cycles = options->repetition_cycles;
+    return (struct repetition_rule){.cycles = cycles > 0 ? (uint32_t)cycles : 0,
+                                    .cycle_tokens_max = options->repetition_cycle_tokens,
+                                    .tokens_min = options->repetition_tokens};
+}
+
 static bool engine_real_init_tables(struct engine_real *real,
                                     const struct forward_options *forward) {
     const struct engine_options *options = &real->options;
@@ -258,7 +273,8 @@ static bool engine_real_init_tables(struct engine_real *real,
                                              options->max_queue_delay_ms * CLOCK_NS_PER_MS,
                                          .bucket_strict = options->bucket_strict};
     struct intake_limits intake = {.max_model_len = options->max_model_len,
-                                   .pages_total = forward->page_count - 1};
+                                   .pages_total = forward->page_count - 1,
+                                   .repetition = engine_real_repetition(options)};
     real->sequences = calloc(tickets_max, sizeof(struct sequence *));
     return real->sequences != NULL && engine_real_init_numbers(&real->handles, tickets_max) &&
            engine_real_init_numbers(&real->slots, options->max_running) &&

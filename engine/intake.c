@@ -216,5 +216,6 @@ enum engine_status intake_admit(struct intake *intake, uint64_t ticket, struct j
         return ENGINE_BUSY;
     }
     (*out)->shared_tokens = intake->shared_tokens;
+    repetition_init(&(*out)->repetition, &intake->limits.repetition);
     return ENGINE_OK;
 }

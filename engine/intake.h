@@ -19,6 +19,7 @@
 struct intake_limits {
     uint32_t max_model_len; /* prompt and answer */
     uint32_t pages_total;   /* that one sequence could hold */
+    struct repetition_rule repetition;
 };
 
 struct intake {

@@ -168,6 +168,11 @@ enum sequence_state sequence_push(struct sequence *sequence, int32_t token,
         *reason = FINISH_STOP;
         return SEQUENCE_IS_FINISHED;
     }
+    if (repetition_add(&sequence->repetition, sequence->tokens + sequence->prompt_tokens,
+                       sequence->answer_tokens)) {
+        *reason = FINISH_REPETITION;
+        return SEQUENCE_IS_FINISHED;
+    }
     *reason = FINISH_LENGTH;
     return sequence->answer_tokens == sequence->answer_max ? SEQUENCE_IS_FINISHED
                                                            : SEQUENCE_GOES_ON;

@@ -16,6 +16,7 @@
 
 #include "engine/decode_text.h"
 #include "engine/engine.h"
+#include "engine/repetition.h"
 #include "engine/tokenizer.h"
 #include "schemas/job.h"
 
@@ -44,6 +45,8 @@ struct sequence {
 
     struct sequence_seen *seen; /* owned; ascending ids; NULL without penalties */
     uint32_t seen_count;
+
+    struct repetition repetition; /* of the answer; off until the opener gives it a rule */
 
     uint32_t slot;  /* SEQUENCE_NO_SLOT until it runs */
     int32_t *pages; /* owned [page_count] */
