@@ -15,9 +15,19 @@
 enum block_format_number {
     BLOCK_FORMAT_F32 = 0,
     BLOCK_FORMAT_F16 = 1,
+    BLOCK_FORMAT_Q4_0 = 2,
     BLOCK_FORMAT_Q4_1 = 3,
+    BLOCK_FORMAT_Q5_0 = 6,
+    BLOCK_FORMAT_Q5_1 = 7,
     BLOCK_FORMAT_Q8_0 = 8,
+    BLOCK_FORMAT_Q4_K = 12,
+    BLOCK_FORMAT_Q5_K = 13,
+    BLOCK_FORMAT_Q6_K = 14,
+    BLOCK_FORMAT_BF16 = 30,
 };
+
+/* Bytes of the longest list that block_format_list_supported writes, and to spare. */
+enum { BLOCK_FORMAT_LIST_BYTES_MAX = 128 };
 
 struct block_format {
     uint32_t number;
@@ -32,7 +42,7 @@ struct block_format {
 /* NULL for a number that no version of the format defines. */
 const struct block_format *block_format_find(uint32_t number);
 
-/* The names of the formats that can be read, as in "F32, F16, Q4_1, Q8_0". */
+/* The names of the formats that can be read, as in "F32, F16, Q4_0", in the order of numbers. */
 void block_format_list_supported(char *out, size_t out_bytes);
 
 /* Reads one row of `elements` weights, a multiple of format->elements; format->read is not NULL. */

@@ -299,7 +299,7 @@ static bool model_config_check_tensor(const struct model_config_reader *reader,
                                  name, columns, rows, shape);
     }
     if (tensor->format->read == NULL) {
-        char supported[64];
+        char supported[BLOCK_FORMAT_LIST_BYTES_MAX];
         block_format_list_supported(supported, sizeof supported);
         return model_config_fail(reader, "tensor %s: type %s is not supported yet (%s are)", name,
                                  tensor->format->name, supported);

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/canonical.h"
+#include "tests/support/block_writer.h"
 #include "tests/support/test.h"
 
 /* "left right", in the tokens' own spelling (a space is "\xC4\xA0"); each makes the next token. */
@@ -75,7 +75,6 @@ static struct tiny_llama_options tiny_llama_resolve(const struct tiny_llama_opti
     all.kv_heads = all.kv_heads ? all.kv_heads : 2;
     all.head_dim = all.head_dim ? all.head_dim : 16;
     all.ffn_dim = all.ffn_dim ? all.ffn_dim : 96;
-    assert(all.heads * all.head_dim % 32 == 0 && all.ffn_dim % 32 == 0);
     return all;
 }
 
@@ -131,7 +130,7 @@ enum { TINY_LLAMA_TEXT_KEYS = 8 }; /* without the template */
 struct tiny_llama_tensor {
     char name[64];
     uint32_t columns, rows; /* rows 0: a vector */
-    uint32_t format;
+    const struct block_format *format;
     float mean, spread;
     bool is_vocabulary; /* its first rows are those of the control tokens */
     uint64_t offset;
@@ -148,10 +147,11 @@ static void tiny_llama_add(struct tiny_llama_tensors *tensors, const char *name,
     assert(tensors->count < TINY_LLAMA_TENSORS_MAX);
     struct tiny_llama_tensor *tensor = &tensors->list[tensors->count++];
     const struct block_format *block = block_format_find(rows > 0 ? format : BLOCK_FORMAT_F32);
+    assert(columns % block->elements == 0);
     snprintf(tensor->name, sizeof tensor->name, "%s.weight", name);
     tensor->columns = columns;
     tensor->rows = rows;
-    tensor->format = block->number;
+    tensor->format = block;
     tensor->mean = mean;
     tensor->spread = spread;
     tensor->offset = tensors->data_bytes;
@@ -212,59 +212,6 @@ static float tiny_llama_normal(uint64_t *state) {
     return sum;
 }
 
-static void tiny_llama_half(struct gguf_writer *writer, float value) {
-    uint16_t half = canonical_f32_to_f16(value);
-    gguf_writer_raw(writer, &half, sizeof half);
-}
-
-static void tiny_llama_q8_0(struct gguf_writer *writer, const float x[32]) {
-    float largest = 0;
-    for (int i = 0; i < 32; i++) {
-        largest = fabsf(x[i]) > largest ? fabsf(x[i]) : largest;
-    }
-    float scale = canonical_f16_to_f32(canonical_f32_to_f16(largest / 127.0f));
-    tiny_llama_half(writer, scale);
-    for (int i = 0; i < 32; i++) {
-        float q = scale > 0 ? rintf(x[i] / scale) : 0;
-        int8_t byte = (int8_t)fminf(fmaxf(q, -127), 127);
-        gguf_writer_raw(writer, &byte, 1);
-    }
-}
-
-static void tiny_llama_q4_1(struct gguf_writer *writer, const float x[32]) {
-    float low = x[0], high = x[0];
-    uint8_t nibbles[32];
-    for (int i = 1; i < 32; i++) {
-        low = fminf(low, x[i]);
-        high = fmaxf(high, x[i]);
-    }
-    float scale = canonical_f16_to_f32(canonical_f32_to_f16((high - low) / 15.0f));
-    low = canonical_f16_to_f32(canonical_f32_to_f16(low));
-    for (int i = 0; i < 32; i++) {
-        float q = scale > 0 ? rintf((x[i] - low) / scale) : 0;
-        nibbles[i] = (uint8_t)fminf(fmaxf(q, 0), 15);
-    }
-    tiny_llama_half(writer, scale);
-    tiny_llama_half(writer, low);
-    for (int i = 0; i < 16; i++) {
-        uint8_t pair = (uint8_t)(nibbles[i] | nibbles[i + 16] << 4);
-        gguf_writer_raw(writer, &pair, 1);
-    }
-}
-
-static void tiny_llama_encode(struct gguf_writer *writer, uint32_t format, const float *row,
-                              uint32_t columns) {
-    for (uint32_t i = 0; i < columns; i += format <= BLOCK_FORMAT_F16 ? 1 : 32) {
-        switch (format) {
-        case BLOCK_FORMAT_F32: gguf_writer_raw(writer, &row[i], sizeof row[i]); break;
-        case BLOCK_FORMAT_F16: tiny_llama_half(writer, row[i]); break;
-        case BLOCK_FORMAT_Q8_0: tiny_llama_q8_0(writer, row + i); break;
-        case BLOCK_FORMAT_Q4_1: tiny_llama_q4_1(writer, row + i); break;
-        default: assert(!"no such format");
-        }
-    }
-}
-
 static void tiny_llama_data(struct gguf_writer *writer, const struct tiny_llama_tensor *tensor,
                             uint64_t *random) {
     float row[1024];
@@ -275,7 +222,7 @@ static void tiny_llama_data(struct gguf_writer *writer, const struct tiny_llama_
             float value = tensor->mean + tensor->spread * tiny_llama_normal(random);
             row[i] = is_control ? 0.0f : value;
         }
-        tiny_llama_encode(writer, tensor->format, row, tensor->columns);
+        block_writer_row(writer, tensor->format, row, tensor->columns);
     }
     gguf_writer_align(writer, TINY_LLAMA_ALIGNMENT);
 }
@@ -313,8 +260,8 @@ void tiny_llama_build(const struct tiny_llama_options *options, struct gguf_writ
     }
     for (size_t i = 0; i < tensors.count; i++) {
         const struct tiny_llama_tensor *tensor = &tensors.list[i];
-        gguf_writer_tensor(writer, tensor->name, tensor->columns, tensor->rows, tensor->format,
-                           tensor->offset);
+        gguf_writer_tensor(writer, tensor->name, tensor->columns, tensor->rows,
+                           tensor->format->number, tensor->offset);
     }
     gguf_writer_align(writer, TINY_LLAMA_ALIGNMENT);
     for (size_t i = 0; i < tensors.count && !all.no_data; i++) {

@@ -16,15 +16,15 @@
 /* Zero means the value named. */
 struct tiny_llama_options {
     uint64_t seed;
-    enum block_format_number format; /* of the matrices: F32, F16, Q8_0 or Q4_1 */
+    enum block_format_number format; /* of the matrices: any that can be read */
     bool untied;                     /* a head of its own */
     bool no_template;
     uint32_t context_tokens; /* 1024 */
     uint32_t layers;         /* 2 */
     uint32_t heads;          /* 4 */
     uint32_t kv_heads;       /* 2 */
-    uint32_t head_dim;       /* 16; heads * head_dim is the width, a multiple of 32 */
-    uint32_t ffn_dim;        /* 96; a multiple of 32 */
+    uint32_t head_dim;       /* 16; heads * head_dim is the width, whole blocks of the format */
+    uint32_t ffn_dim;        /* 96; whole blocks of the format */
     bool no_data;            /* ends before the tensors' data */
     /* Writes further keys, as many as extra_key_count says. */
     void (*add_keys)(struct gguf_writer *writer);

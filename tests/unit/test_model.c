@@ -130,16 +130,33 @@ static void fuses_projections_and_pairs_rotary_rows_by_halves(void **state) {
     }
 }
 
+/* A model of 256 columns, which every format divides, stored as the n-th readable one. */
+static bool readable_format(uint32_t n, struct tiny_llama_options *options) {
+    for (uint32_t number = 0; number < 64; number++) {
+        const struct block_format *format = block_format_find(number);
+        if (format != NULL && format->read != NULL && n-- == 0) {
+            *options = (struct tiny_llama_options){.seed = 5,
+                                                   .format = (enum block_format_number)number,
+                                                   .layers = 1,
+                                                   .head_dim = 64,
+                                                   .ffn_dim = 256};
+            return true;
+        }
+    }
+    return false;
+}
+
 static void reads_every_format_into_the_same_shapes(void **state) {
-    const enum block_format_number formats[] = {BLOCK_FORMAT_F32, BLOCK_FORMAT_F16,
-                                                BLOCK_FORMAT_Q8_0, BLOCK_FORMAT_Q4_1};
-    for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++) {
-        const struct tiny_llama_options options = {.seed = 5, .format = formats[i]};
+    struct tiny_llama_options options;
+    uint32_t formats = 0;
+    for (; readable_format(formats, &options); formats++) {
         struct model *model = open_tiny(&options, MODEL_POLICY_F32);
-        assert_rows(&model->layers[0].qkv, 64, &options, "blk.0.attn_k.weight", 16);
+        assert_rows(&model->layers[0].qkv, 256, &options, "blk.0.attn_k.weight", 64);
         assert_rows(&model->layers[0].down, 0, &options, "blk.0.ffn_down.weight", 0);
         model_close(model);
+        model_close(open_tiny(&options, MODEL_POLICY_INT8));
     }
+    assert_int_equal(formats, 11);
 }
 
 static void opens_under_every_policy(void **state) {
@@ -412,32 +429,71 @@ static void refuses_tensors_by_name(void **state) {
     expect_refused(&other, MODEL_POLICY_F16,
                    "tensor factor.weight: a llama model of 2 layers with");
     tiny_llama_build(&q8_0, &other);
-    const uint8_t q5_0 = 6; /* smaller than Q8_0, so the file still holds together */
+    const uint8_t iq4_nl = 20; /* smaller than Q8_0, so the file still holds together */
     uint8_t *at = memmem(other.bytes, other.size, "blk.0.attn_q.weight", 19);
     assert_non_null(at);
     assert_int_equal(at[19 + 4 + 16], BLOCK_FORMAT_Q8_0);
-    at[19 + 4 + 16] = q5_0;
+    at[19 + 4 + 16] = iq4_nl;
     expect_refused(&other, MODEL_POLICY_F16,
-                   "tensor blk.0.attn_q.weight: type Q5_0 is not supported yet (F32, F16, Q4_1, "
-                   "Q8_0 are)");
+                   "tensor blk.0.attn_q.weight: type IQ4_NL is not supported yet (F32, F16, Q4_0, "
+                   "Q4_1, Q5_0, Q5_1, Q8_0, Q4_K, Q5_K, Q6_K, BF16 are)");
 }
 
-/* The place of element [row, column] of a F32 tensor in the file's bytes. */
-static uint8_t *find_element(struct gguf_writer *file, const char *name, uint32_t row,
-                             uint32_t column) {
+/* Sets the shape of a tensor: as many dimensions as it has, of as many elements. */
+static void set_shape(struct gguf_writer *writer, const char *name, uint64_t columns,
+                      uint64_t rows) {
+    uint8_t *at = memmem(writer->bytes, writer->size, name, strlen(name));
+    assert_non_null(at);
+    at += strlen(name);
+    assert_int_equal(at[0], 2);
+    memcpy(at + 4, &columns, sizeof columns);
+    memcpy(at + 12, &rows, sizeof rows);
+}
+
+static void refuses_shapes_telling_what_is_expected(void **state) {
+    REFUSED("tensor blk.0.attn_k.weight: shape [64, 32] is expected, the file has [32, 64]",
+            set_shape(&file, "blk.0.attn_k.weight", 32, 64));
+    REFUSED("tensor blk.1.ffn_down.weight: shape [96, 64] is expected, the file has [64, 96]",
+            set_shape(&file, "blk.1.ffn_down.weight", 64, 96));
+    REFUSED("tensor blk.1.attn_output.weight: shape [64, 64] is expected, the file has [4096, 1]",
+            set_shape(&file, "blk.1.attn_output.weight", 4096, 1));
+}
+
+/* A file of nothing but an architecture's name. */
+static void expect_architecture_refused(const char *name, const char *said) {
+    struct gguf_writer file = {0};
+    gguf_writer_header(&file, 0, 1);
+    gguf_writer_key_string(&file, "general.architecture", name);
+    expect_refused(&file, MODEL_POLICY_INT8, said);
+}
+
+static void refuses_other_architectures_by_name(void **state) {
+    expect_architecture_refused("qwen2", "architecture \"qwen2\" is not supported (llama is)");
+    expect_architecture_refused("llama4", "architecture \"llama4\" is not supported (llama is)");
+    expect_architecture_refused("", "architecture \"\" is not supported (llama is)");
+    REFUSED("key general.architecture: a string is expected, the file has nothing",
+            replace(&file, "general.architecture", "general.architexture"));
+}
+
+/* The place of a tensor's data in the file's bytes. */
+static uint8_t *find_data(struct gguf_writer *file, const char *name, size_t *columns) {
     struct gguf *gguf;
     char err[256];
     assert_int_equal(gguf_parse(file->bytes, file->size, &gguf, err, sizeof err), GGUF_OK);
     const struct gguf_tensor *tensor = gguf_find_tensor(gguf, name);
     assert_non_null(tensor);
-    size_t at = (size_t)(tensor->data - file->bytes) + 4 * ((size_t)row * tensor->dims[0] + column);
+    size_t at = (size_t)(tensor->data - file->bytes);
+    *columns = (size_t)tensor->dims[0];
     gguf_close(gguf);
     return file->bytes + at;
 }
 
+/* Sets element [row, column] of a F32 tensor. */
 static void put_element(struct gguf_writer *file, const char *name, uint32_t row, uint32_t column,
                         uint32_t bits) {
-    memcpy(find_element(file, name, row, column), &bits, sizeof bits);
+    size_t columns;
+    uint8_t *data = find_data(file, name, &columns);
+    memcpy(data + sizeof bits * (row * columns + column), &bits, sizeof bits);
 }
 
 static void refuses_weights_that_no_policy_can_hold(void **state) {
@@ -461,6 +517,31 @@ static void refuses_weights_that_no_policy_can_hold(void **state) {
     assert_int_equal(try_open(path, MODEL_POLICY_F16, &model, err, sizeof err), MODEL_BAD_FILE);
     free(path);
     gguf_writer_deinit(&file);
+}
+
+static void refuses_a_block_whose_scale_is_not_finite(void **state) {
+    const uint16_t nan = 0x7E00;
+    struct tiny_llama_options options;
+    uint32_t formats = 0;
+    for (uint32_t n = 0; readable_format(n, &options); n++) {
+        const struct block_format *format = block_format_find(options.format);
+        if (format->elements == 1) {
+            continue; /* no scale */
+        }
+        struct gguf_writer file = {0};
+        char said[128];
+        tiny_llama_build(&options, &file);
+        size_t columns, scale_at = format->number == BLOCK_FORMAT_Q6_K ? 208 : 0;
+        uint8_t *data = find_data(&file, "blk.0.ffn_down.weight", &columns);
+        size_t blocks = columns / format->elements, last = blocks - 1;
+        memcpy(data + (3 * blocks + last) * format->bytes + scale_at, &nan, sizeof nan);
+        snprintf(said, sizeof said,
+                 "tensor blk.0.ffn_down.weight: row 3, column %zu: nan is not finite",
+                 last * format->elements);
+        expect_refused(&file, MODEL_POLICY_INT8, said);
+        formats++;
+    }
+    assert_int_equal(formats, 8);
 }
 
 static void refuses_text_that_does_not_fit_the_weights(void **state) {
@@ -512,6 +593,9 @@ TEST_MAIN_WITH(open_device, close_device,
                cmocka_unit_test(refuses_variants_of_the_architecture_by_name),
                cmocka_unit_test(accepts_keys_that_say_a_variant_is_not_used),
                cmocka_unit_test(refuses_tensors_by_name),
+               cmocka_unit_test(refuses_shapes_telling_what_is_expected),
+               cmocka_unit_test(refuses_other_architectures_by_name),
                cmocka_unit_test(refuses_weights_that_no_policy_can_hold),
+               cmocka_unit_test(refuses_a_block_whose_scale_is_not_finite),
                cmocka_unit_test(refuses_text_that_does_not_fit_the_weights),
                cmocka_unit_test(survives_any_byte_of_the_metadata_changed))
