@@ -69,7 +69,7 @@ static void expect_letter(const char *key, const char *value, const char *code, 
         (field != NULL && !worker_rig_has_header(&letter, "solfleet-field", field))) {
         fail_msg("headers: %s", letter.headers);
     }
-    assert_true(worker_rig_has_header(&letter, "solfleet-topic", "solfleet.jobs"));
+    assert_true(worker_rig_has_header(&letter, "solfleet-topic", "solfleet.jobs." GROUP));
     worker_rig_free(&letter);
 }
 

@@ -25,6 +25,7 @@ static void redis_server_exec(const struct redis_server *server, const char *log
     int log = open(log_path, O_WRONLY | O_CREAT | O_APPEND, 0600);
     dup2(log, STDOUT_FILENO);
     dup2(log, STDERR_FILENO);
+    closefrom(STDERR_FILENO + 1); /* a copy of a socket of ours would keep its connection open */
     execlp("redis-server", "redis-server", "--port", port, "--bind", "127.0.0.1", "--unixsocket",
            server->socket_path, "--dir", test_tmpdir(), "--save", "", "--appendonly", "no",
            "--maxmemory-policy", "noeviction", (char *)NULL);

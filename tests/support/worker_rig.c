@@ -12,7 +12,6 @@
 #include "schemas/status.h"
 #include "tests/support/test.h"
 
-static const char jobs_topic[] = "solfleet.jobs";
 static const char results_topic[] = "solfleet.results";
 static const char letters_topic[] = "solfleet.dead-letter";
 
@@ -111,12 +110,22 @@ static bool worker_rig_poll_reader(struct worker_rig_reader *reader, int wait_ms
     return found;
 }
 
+/* Fails with what the worker says of itself when a wait takes too long. */
+static void worker_rig_check_time(const struct worker_rig *rig, int64_t end_ms) {
+    if (worker_rig_now_ms() >= end_ms) {
+        struct worker_stats stats = worker_rig_stats(rig);
+        fail_msg("waited too long: received %u, settled %u, in flight %u, done %u, paused %d",
+                 (unsigned)stats.source.received_total, (unsigned)stats.source.settled_total,
+                 stats.in_flight, (unsigned)stats.done, stats.is_paused);
+    }
+}
+
 static struct worker_rig_record worker_rig_next(struct worker_rig *rig,
                                                 struct worker_rig_reader *reader) {
     struct worker_rig_record record;
     for (int64_t end = worker_rig_now_ms() + WORKER_RIG_WAIT_MS_MAX;
          !worker_rig_poll_reader(reader, 0, &record);) {
-        assert_true(worker_rig_now_ms() < end);
+        worker_rig_check_time(rig, end);
         if (rig->worker != NULL) {
             worker_rig_step(rig);
         }
@@ -179,7 +188,6 @@ void worker_rig_open(struct worker_rig *rig) {
     assert_non_null(rig->cluster->mock);
     snprintf(rig->brokers, sizeof rig->brokers, "%s",
              rd_kafka_mock_cluster_bootstraps(rig->cluster->mock));
-    rd_kafka_mock_topic_create(rig->cluster->mock, jobs_topic, WORKER_RIG_PARTITIONS, 1);
     rd_kafka_mock_topic_create(rig->cluster->mock, results_topic, 1, 1);
     rd_kafka_mock_topic_create(rig->cluster->mock, letters_topic, 1, 1);
     rig->cluster->producer = worker_rig_handle(rig, RD_KAFKA_PRODUCER, NULL);
@@ -214,14 +222,24 @@ static void worker_rig_configure(struct worker_rig *rig, const char *group,
                                  const char *const *words) {
     char *argv[48];
     int argc = 0;
-    const char *first[] = {"worker",       "--brokers",
-                           rig->brokers,   "--redis",
-                           rig->redis.url, "--group",
-                           group,          "--commit-interval-ms",
-                           "20",           "--kafka.fetch.wait.max.ms",
-                           "20",           "--kafka.reconnect.backoff.max.ms",
-                           "200",          "--redis.claim-timeout-ms",
-                           "3000",         "--redis.timeout-ms",
+    const char *first[] = {"worker",
+                           "--brokers",
+                           rig->brokers,
+                           "--redis",
+                           rig->redis.url,
+                           "--group",
+                           group,
+                           "--jobs-topic",
+                           rig->jobs_topic,
+                           "--commit-interval-ms",
+                           "20",
+                           "--kafka.fetch.wait.max.ms",
+                           "20",
+                           "--kafka.reconnect.backoff.max.ms",
+                           "200",
+                           "--redis.claim-timeout-ms",
+                           "3000",
+                           "--redis.timeout-ms",
                            "3000"};
     for (size_t i = 0; i < sizeof first / sizeof first[0]; i++) {
         argv[argc++] = (char *)(uintptr_t)first[i];
@@ -237,21 +255,33 @@ static void worker_rig_configure(struct worker_rig *rig, const char *group,
     }
 }
 
-void worker_rig_start(struct worker_rig *rig, const char *group, const char *const *words,
-                      const struct engine_null_options *engine) {
+void worker_rig_prepare(struct worker_rig *rig, const char *group, const char *const *words,
+                        const struct engine_null_options *engine) {
     char err[256];
+    snprintf(rig->jobs_topic, sizeof rig->jobs_topic, "solfleet.jobs.%s", group);
+    rd_kafka_mock_topic_create(rig->cluster->mock, rig->jobs_topic, WORKER_RIG_PARTITIONS, 1);
     worker_rig_configure(rig, group, words);
     struct engine_null_options usual = {.completion_tokens = 4, .answer_bytes = 64};
     assert_int_equal(
         engine_null_open(engine != NULL ? engine : &usual, &rig->engine, err, sizeof err), 0);
-    assert_int_equal(engine_start(rig->engine, err, sizeof err), ENGINE_OK);
+    if (!rig->holds_engine) {
+        assert_int_equal(engine_start(rig->engine, err, sizeof err), ENGINE_OK);
+    }
     struct worker_options options = {.config = &rig->config,
                                      .name = "rig",
                                      .engine = rig->engine,
                                      .wake_fd = -1,
                                      .log = &rig->log};
-    if (worker_open(&options, &rig->worker, err, sizeof err) != WORKER_OK ||
-        worker_join(rig->worker, 5000, err, sizeof err) != WORKER_OK) {
+    if (worker_open(&options, &rig->worker, err, sizeof err) != WORKER_OK) {
+        fail_msg("%s", err);
+    }
+}
+
+void worker_rig_start(struct worker_rig *rig, const char *group, const char *const *words,
+                      const struct engine_null_options *engine) {
+    char err[256];
+    worker_rig_prepare(rig, group, words, engine);
+    if (worker_join(rig->worker, 5000, err, sizeof err) != WORKER_OK) {
         fail_msg("%s", err);
     }
 }
@@ -262,6 +292,7 @@ void worker_rig_stop(struct worker_rig *rig) {
     config_deinit(&rig->config);
     rig->worker = NULL;
     rig->engine = NULL;
+    rig->holds_engine = false;
 }
 
 void worker_rig_step(struct worker_rig *rig) {
@@ -269,6 +300,12 @@ void worker_rig_step(struct worker_rig *rig) {
     if (worker_step(rig->worker, 5, err, sizeof err) != WORKER_OK) {
         fail_msg("%s", err);
     }
+}
+
+void worker_rig_release(struct worker_rig *rig) {
+    char err[256];
+    assert_true(rig->holds_engine);
+    assert_int_equal(engine_start(rig->engine, err, sizeof err), ENGINE_OK);
 }
 
 struct worker_stats worker_rig_stats(const struct worker_rig *rig) {
@@ -280,7 +317,7 @@ struct worker_stats worker_rig_stats(const struct worker_rig *rig) {
 void worker_rig_until_ready(struct worker_rig *rig) {
     for (int64_t end = worker_rig_now_ms() + WORKER_RIG_WAIT_MS_MAX;
          worker_rig_stats(rig).source.partition_count == 0 || !worker_rig_stats(rig).store.is_up;) {
-        assert_true(worker_rig_now_ms() < end);
+        worker_rig_check_time(rig, end);
         worker_rig_step(rig);
     }
 }
@@ -288,7 +325,7 @@ void worker_rig_until_ready(struct worker_rig *rig) {
 void worker_rig_until_drained(struct worker_rig *rig) {
     for (int64_t end = worker_rig_now_ms() + WORKER_RIG_WAIT_MS_MAX;
          !worker_is_drained(rig->worker);) {
-        assert_true(worker_rig_now_ms() < end);
+        worker_rig_check_time(rig, end);
         worker_rig_step(rig);
     }
 }
@@ -306,7 +343,7 @@ void worker_rig_produce(struct worker_rig *rig, int32_t partition, const char *k
         }
     }
     rd_kafka_resp_err_t error = rd_kafka_producev(
-        rig->cluster->producer, RD_KAFKA_V_TOPIC(jobs_topic), RD_KAFKA_V_PARTITION(partition),
+        rig->cluster->producer, RD_KAFKA_V_TOPIC(rig->jobs_topic), RD_KAFKA_V_PARTITION(partition),
         RD_KAFKA_V_KEY(key, key_bytes), RD_KAFKA_V_VALUE((void *)(uintptr_t)value, value_bytes),
         RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY), RD_KAFKA_V_HEADERS(list), RD_KAFKA_V_END);
     assert_int_equal(error, 0);
@@ -322,7 +359,7 @@ void worker_rig_produce_job(struct worker_rig *rig, const char *id) {
 int64_t worker_rig_committed(struct worker_rig *rig, const char *group, int32_t partition) {
     rd_kafka_t *handle = worker_rig_handle(rig, RD_KAFKA_CONSUMER, group);
     rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new(1);
-    rd_kafka_topic_partition_list_add(list, jobs_topic, partition);
+    rd_kafka_topic_partition_list_add(list, rig->jobs_topic, partition);
     assert_int_equal(rd_kafka_committed(handle, list, 10000), 0);
     int64_t offset = list->elems[0].offset;
     rd_kafka_topic_partition_list_destroy(list);

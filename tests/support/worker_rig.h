@@ -15,7 +15,7 @@
 #include "tests/support/redis_server.h"
 
 #define WORKER_RIG_PARTITIONS 4
-#define WORKER_RIG_WAIT_MS_MAX 30000
+#define WORKER_RIG_WAIT_MS_MAX 20000
 
 struct worker_rig_cluster;
 struct worker_rig_reader;
@@ -34,15 +34,20 @@ struct worker_rig {
     struct worker_rig_cluster *cluster;
     struct worker_rig_reader *results, *letters;
     char brokers[64];
+    char jobs_topic[64]; /* one for each group, so that cases do not see each other's jobs */
     struct config config;
     struct log log;
     struct engine *engine;
+    bool holds_engine; /* set before the start: jobs stay in the engine until released */
     struct worker *worker;
 };
 
 /* Cluster, Redis, readers. */
 void worker_rig_open(struct worker_rig *rig);
-/* A worker in `group`; `words` are options ended by NULL, may be NULL. Joined, not yet assigned. */
+/* A worker in `group`; `words` are options ended by NULL, may be NULL. Not joined. */
+void worker_rig_prepare(struct worker_rig *rig, const char *group, const char *const *words,
+                        const struct engine_null_options *engine);
+/* The same, joined, not yet assigned. */
 void worker_rig_start(struct worker_rig *rig, const char *group, const char *const *words,
                       const struct engine_null_options *engine);
 /* Closes the worker and the engine. */
@@ -50,6 +55,8 @@ void worker_rig_stop(struct worker_rig *rig);
 void worker_rig_close(struct worker_rig *rig);
 
 void worker_rig_step(struct worker_rig *rig);
+/* Lets an engine that was held work on. */
+void worker_rig_release(struct worker_rig *rig);
 /* Steps until the worker has partitions. */
 void worker_rig_until_ready(struct worker_rig *rig);
 /* Steps until nothing is in flight and all is committed. */
