@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define RECORD_HEADERS_MAX 64 /* of one record that are carried on */
+#define RECORD_HEADERS_MAX 1024 /* of one record; more are not carried on */
 
 /* Where a record came from. The epoch names one assignment of the partition to this process: a
  * record of an earlier one can no longer be settled. */
