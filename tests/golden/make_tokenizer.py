@@ -5,7 +5,7 @@ The reference is the `tokenizers` library, given the vocabulary and merges of th
 and the pre-tokenizers that the model's own tokenizer.json names, and Jinja2 for the chat template.
 Control tokens are unknown to the reference when it encodes contents: text that spells one is text.
 
-    .deps/venv/bin/python tests/golden/make_tokenizer.py [--count 600] [--model FILE]
+    .deps/venv/bin/python tests/golden/make_tokenizer.py [--count 2400] [--model FILE]
 
 strings.tsv: text, ids with pre-tokenizer smollm, ids with gpt-2 ("=" if the same).
 chat.tsv: 1 or 0 for the generation prompt, ids, then role and content of each message.
@@ -17,6 +17,7 @@ import pathlib
 import random
 import re
 import sys
+import unicodedata
 
 import gguf
 from jinja2.sandbox import ImmutableSandboxedEnvironment
@@ -142,8 +143,70 @@ WORDS = (
 ).split(" ")
 
 
+DIGITS = [chr(c) for c in range(0x20000) if unicodedata.category(chr(c)) == "Nd"]
+NUMBERS = [chr(c) for c in range(0x20000) if unicodedata.category(chr(c)) in ("No", "Nl")]
+MARKS = [chr(c) for c in range(0x20000) if unicodedata.category(chr(c)).startswith("M")]
+EMOJI = [chr(c) for c in (*range(0x1F300, 0x1F650), *range(0x1F680, 0x1F700), *range(0x1F900, 0x1FA00))]
+BREAKS = ["\n", "\r", "\r\n", "\n\r", "\n\n", "\u2028", "\u2029", "\x85", "\x0b", "\x0c", " ", "\t", "\u00a0"]
+
+
+def every_byte():
+    """Each byte that UTF-8 can hold: as ASCII or a control, as a first byte, as a continuation."""
+    for code_point in range(0x100):
+        yield chr(code_point)
+        yield f"a{chr(code_point)}1"
+    for first in range(0xC2, 0xF5):
+        if first < 0xE0:
+            yield "".join(chr((first & 0x1F) << 6 | low) for low in (0, 1, 0x20, 0x3F))
+        elif first < 0xF0:
+            middle = 0x20 if first == 0xE0 else 0x1F if first == 0xED else 0x15
+            yield "".join(chr((first & 0xF) << 12 | middle << 6 | low) for low in (0, 0x2A, 0x3F))
+        else:
+            middle = 0x10 if first == 0xF0 else 0x0F
+            yield "".join(chr((first & 7) << 18 | middle << 12 | low) for low in (0, 0x7FF, 0xFFF))
+
+
+def long_runs():
+    for unit, times in (("a", 3000), (" ", 3000), ("\n", 2000), ("1", 1500), ("ab", 1500), ("-", 2000), ("你", 700),
+                        ("\u0301", 700), ("😀", 400), ("\r\n", 800), ("'s", 900), ("a ", 1200), ("x1", 700),
+                        ("\u2028", 500), ("=", 4000), ("the ", 900), ("\t", 1000), ("٣", 500)):
+        yield unit * times
+        yield "start " + unit * (times // 3) + " end"
+
+
+def random_digits(rng):
+    glue = ["", "", " ", ",", ".", "'", "x", "中"]
+    return "".join(rng.choice(rng.choice([DIGITS, DIGITS, NUMBERS, "0123456789"])) + rng.choice(glue)
+                   for _ in range(rng.randrange(1, 14)))
+
+
+def random_marks(rng):
+    return "".join(rng.choice("aeonZ1 क你") + "".join(rng.choice(MARKS) for _ in range(rng.randrange(4)))
+                   for _ in range(rng.randrange(1, 9)))
+
+
+def random_emoji(rng):
+    joints = ["", "\u200d", "\ufe0f", "\ufe0f\u200d", "\U0001f3fd", "\U0001f3fb\u200d", " ", "\u20e3"]
+    return "".join(rng.choice(EMOJI) + rng.choice(joints) for _ in range(rng.randrange(1, 8)))
+
+
+def random_breaks(rng):
+    return "".join(rng.choice([*WORDS, "", "", ""]) + rng.choice(BREAKS) * rng.randrange(1, 4)
+                   for _ in range(rng.randrange(1, 9)))
+
+
+def random_prose(rng):
+    """A stretch of a written text, begun and ended anywhere."""
+    text = rng.choice(ENGLISH + CHINESE + OTHER_SCRIPTS + CODE)
+    begin = rng.randrange(len(text))
+    return rng.choice(["", " ", "\n", "  "]) + text[begin : begin + rng.randrange(1, 50)]
+
+
 def random_text(rng):
-    kind = rng.randrange(8)
+    kind = rng.randrange(16)
+    if kind >= 8:
+        return [random_digits, random_marks, random_emoji, random_breaks, random_prose, random_prose, random_digits,
+                random_breaks][kind - 8](rng)
     if kind < 2:
         glue = ["", " ", " ", "  ", "\n", "\n    "]
         return "".join(rng.choice(WORDS) + rng.choice(glue) for _ in range(rng.randrange(1, 16)))
@@ -161,7 +224,7 @@ def random_text(rng):
 
 
 def texts(count):
-    chosen = list(dict.fromkeys(ENGLISH + CHINESE + OTHER_SCRIPTS + CODE + ODD))
+    chosen = list(dict.fromkeys(ENGLISH + CHINESE + OTHER_SCRIPTS + CODE + ODD + [*every_byte()] + [*long_runs()]))
     rng = random.Random(20261129)
     seen = set(chosen)
     while len(chosen) < count:
@@ -247,7 +310,7 @@ def joined(ids):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("--count", type=int, default=600)
+    parser.add_argument("--count", type=int, default=2400)
     parser.add_argument("--model", type=pathlib.Path, default=MODEL)
     arguments = parser.parse_args()
 
