@@ -81,6 +81,7 @@ struct config {
     const char *model, *policy, *device, *cpu_tier;
     int64_t threads;
     int64_t kv_cache_bytes;
+    bool prefix_cache;
     int64_t null_completion_tokens, null_answer_bytes, null_delay_us;
 
     /* batching */

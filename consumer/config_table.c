@@ -44,6 +44,8 @@ const struct config_option config_table_options[] = {
     INT(threads, "0", 0, 1024, ENGINES, "threads that compute on the CPU; 0: one a core"),
     INT(kv_cache_bytes, "0", 0, 1e15, ENGINES,
         "memory for keys and values; 0: enough for max_running sequences, within reason"),
+    BOOL(prefix_cache, "true", ENGINES,
+         "compute what prompts have in common at their beginning once"),
     CHOICE(engine, "real", "real|null", BATCHING,
            "null answers a fixed text without a model: for measuring the pipeline"),
     INT(null_completion_tokens, "16", 1, 2048, BATCHING, "tokens in an answer of the null engine"),

@@ -53,6 +53,7 @@ static enum engine_status engine_config_open_real(const struct config *config, s
             config->repetition_cycles > 0 ? (int32_t)config->repetition_cycles : -1,
         .repetition_cycle_tokens = (uint32_t)config->repetition_cycle_tokens,
         .repetition_tokens = (uint32_t)config->repetition_tokens,
+        .prefix_cache_off = !config->prefix_cache,
         .kv_cache_bytes = (size_t)config->kv_cache_bytes,
         .progress_interval_ms = config->progress_interval_ms,
         .log = log};

@@ -30,6 +30,7 @@
 struct engine;
 struct clock;
 struct log;
+struct forward_tap;
 
 enum engine_status {
     ENGINE_OK = 0,
@@ -59,7 +60,9 @@ struct engine_options {
     int32_t repetition_cycles;        /* 8; -1 = never stop an answer for repeating itself */
     uint32_t repetition_cycle_tokens; /* 64 */
     uint32_t repetition_tokens;       /* 256 */
-    bool poison_pages;                /* tests: fill the KV cache with NaN first */
+    bool poison_pages;                /* tests: fill KV pages with NaN before they are used */
+    const struct forward_tap *tap;    /* tests: sees logits; borrowed; see forward.h */
+    bool prefix_cache_off;            /* compute every prompt whole, though others began alike */
     size_t kv_cache_bytes;        /* 0: room for max_running sequences of max_model_len, bounded */
     int64_t progress_interval_ms; /* 250: at most one progress event a job in this time */
     struct clock *clock;          /* borrowed; NULL = the real one */
@@ -118,12 +121,17 @@ struct engine_stats {
     uint64_t delay_cuts_late[ENGINE_LATE_CLASSES]; /* of the engine with a model */
     uint64_t steps_total;
     uint64_t prefill_chunks_split; /* prompts computed in more than one chunk */
-    uint64_t prefill_tokens_total;
+    uint64_t prefill_tokens_total; /* computed: without those cached, with those recomputed */
     uint64_t decode_tokens_total;
     uint64_t busy_ns_total; /* inside engine_step with rows to compute */
-    uint32_t queued_count;  /* buffer size: admitted, not started */
+    uint32_t queued_count;  /* buffer size: admitted and not running, preempted ones included */
     uint32_t running_count;
     uint32_t pages_used, pages_total;
+    uint32_t pages_cached;      /* kept for prompts that begin alike, and held by nobody now */
+    uint64_t prefix_hits_total; /* sequences that began with pages computed before */
+    uint64_t cached_tokens_total;
+    uint64_t preemptions_total;
+    uint64_t recomputed_tokens_total; /* computed again after a preemption */
     uint64_t failed_total;
 };
 

@@ -155,7 +155,9 @@ static uint32_t engine_real_plan_pages(const struct engine_real *real, uint32_t 
     count = count > (size_t)slot_pages + 1 ? count : (size_t)slot_pages + 1;
     if (options->kv_cache_bytes > 0) {
         count = options->kv_cache_bytes / page_bytes;
-        count = count < wanted ? count : wanted; /* more could never be used */
+        if (options->prefix_cache_off && count > wanted) {
+            count = wanted; /* more could never be used */
+        }
         count = count > 2 ? count : 2;
     }
     return (uint32_t)(count < KV_PAGES_MAX ? count : KV_PAGES_MAX);
@@ -188,7 +190,8 @@ static void engine_real_plan_forward(struct engine_real *real, const struct mode
         .limits = engine_real_batch_limits(options, config->vocabulary),
         .row_buckets = real->row_bucket_count > 0 ? real->row_buckets : NULL,
         .row_bucket_count = real->row_bucket_count,
-        .poison_pages = options->poison_pages};
+        .poison_pages = options->poison_pages,
+        .tap = options->tap};
     forward->page_count =
         engine_real_plan_pages(real, forward->limits.slot_pages_max, plan->model.page_bytes);
     forward_make_plan(config, &kv, real->device, forward, &plan->forward);
@@ -275,12 +278,13 @@ static bool engine_real_init_tables(struct engine_real *real,
     struct intake_limits intake = {.max_model_len = options->max_model_len,
                                    .pages_total = forward->page_count - 1,
                                    .repetition = engine_real_repetition(options)};
+    struct scheduler_pages pages = engine_step_pages(real);
     real->sequences = calloc(tickets_max, sizeof(struct sequence *));
     return real->sequences != NULL && engine_real_init_numbers(&real->handles, tickets_max) &&
            engine_real_init_numbers(&real->slots, options->max_running) &&
-           kv_pages_init(&real->pages, forward->page_count) &&
+           kv_cache_init(&real->cache, forward->page_count, !options->prefix_cache_off, NULL) &&
            batch_init(&real->batch, &forward->limits) &&
-           scheduler_init(&real->scheduler, &scheduler) &&
+           scheduler_init(&real->scheduler, &scheduler, &pages) &&
            intake_init(&real->intake, real->model->tokenizer, &real->model->chat, &intake);
 }
 
@@ -409,7 +413,7 @@ static void engine_real_close(struct engine *engine) {
     intake_deinit(&real->intake);
     scheduler_deinit(&real->scheduler);
     batch_deinit(&real->batch);
-    kv_pages_deinit(&real->pages);
+    kv_cache_deinit(&real->cache);
     forward_close(real->forward);
     model_close(real->model);
     device_close(real->device);

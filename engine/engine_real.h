@@ -8,7 +8,7 @@
 #include "engine/engine_methods.h"
 #include "engine/forward.h"
 #include "engine/intake.h"
-#include "engine/kv_pages.h"
+#include "engine/kv_cache.h"
 #include "engine/model.h"
 #include "engine/scheduler.h"
 #include "engine/sequence.h"
@@ -35,7 +35,7 @@ struct engine_real {
     struct device *device;
     struct forward *forward;
     struct batch batch;
-    struct kv_pages pages;
+    struct kv_cache cache;
     struct scheduler scheduler;
     struct sequence **sequences;   /* [tickets_max] by handle; NULL where the handle is free */
     struct engine_numbers handles; /* below tickets_max */

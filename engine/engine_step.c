@@ -7,17 +7,54 @@
 #include "engine/clock.h"
 #include "engine/sampler.h"
 
+/* ---------------------------------------------------------------- pages for the scheduler */
+
+static bool engine_step_begin_pages(void *context, uint32_t handle, uint32_t page_count,
+                                    uint32_t *computed_tokens) {
+    struct engine_real *real = context;
+    struct sequence *sequence = real->sequences[handle];
+    const struct kv_prompt prompt = sequence_kv_prompt(sequence);
+    if (!kv_cache_begin(&real->cache, &sequence->hold, &prompt, page_count)) {
+        return false;
+    }
+    *computed_tokens = sequence->hold.reused_count * KV_PAGE_TOKENS;
+    sequence->computed_tokens = *computed_tokens;
+    return true;
+}
+
+static bool engine_step_grow_pages(void *context, uint32_t handle) {
+    struct engine_real *real = context;
+    struct kv_hold *hold = &real->sequences[handle]->hold;
+    return kv_cache_grow(&real->cache, hold, hold->page_count + 1);
+}
+
+static void engine_step_release_pages(void *context, uint32_t handle) {
+    struct engine_real *real = context;
+    struct sequence *sequence = real->sequences[handle];
+    kv_cache_release(&real->cache, &sequence->hold);
+    sequence->lost_tokens = sequence->computed_tokens;
+}
+
+struct scheduler_pages engine_step_pages(struct engine_real *real) {
+    return (struct scheduler_pages){.context = real,
+                                    .begin = engine_step_begin_pages,
+                                    .grow = engine_step_grow_pages,
+                                    .release = engine_step_release_pages};
+}
+
 /* ---------------------------------------------------------------- a sequence's way out */
+
+static void engine_step_leave_slot(struct engine_real *real, struct sequence *sequence) {
+    if (sequence->slot != SEQUENCE_NO_SLOT) {
+        real->slots.free[real->slots.free_count++] = sequence->slot;
+    }
+    sequence->slot = SEQUENCE_NO_SLOT;
+}
 
 static void engine_step_release(struct engine_real *real, uint32_t handle) {
     struct sequence *sequence = real->sequences[handle];
     scheduler_remove(&real->scheduler, handle);
-    if (sequence->slot != SEQUENCE_NO_SLOT) {
-        for (uint32_t i = 0; i < sequence->page_count; i++) {
-            kv_pages_release(&real->pages, sequence->pages[i]);
-        }
-        real->slots.free[real->slots.free_count++] = sequence->slot;
-    }
+    engine_step_leave_slot(real, sequence);
     real->sequences[handle] = NULL;
     real->handles.free[real->handles.free_count++] = handle;
     sequence_close(sequence);
@@ -44,7 +81,7 @@ static void engine_step_add(struct engine_real *real, struct sequence *sequence)
     uint32_t handle = real->handles.free[--real->handles.free_count];
     real->sequences[handle] = sequence;
     real->stats.requests_total++;
-    scheduler_add(&real->scheduler, handle, sequence->prompt_tokens, sequence->page_count,
+    scheduler_add(&real->scheduler, handle, sequence->prompt_tokens, sequence->pages_max,
                   INTAKE_PRIORITY, sequence->admitted_ns);
 }
 
@@ -74,21 +111,55 @@ static bool engine_step_intake(struct engine_real *real) {
 
 /* ---------------------------------------------------------------- begin */
 
+static void engine_step_take_slot(struct engine_real *real, struct sequence *sequence) {
+    assert(real->slots.free_count > 0);
+    sequence->slot = real->slots.free[--real->slots.free_count];
+    sequence->hold.is_changed = true; /* whatever the slot's pages were */
+    sequence->placed_pages = sequence->hold.reused_count;
+}
+
 static void engine_step_begin(struct engine_real *real, uint32_t handle, int64_t now_ns) {
     struct sequence *sequence = real->sequences[handle];
     struct engine_event event;
-    assert(real->slots.free_count > 0);
-    sequence->slot = real->slots.free[--real->slots.free_count];
-    for (uint32_t i = 0; i < sequence->page_count; i++) {
-        sequence->pages[i] = kv_pages_take(&real->pages);
-        assert(sequence->pages[i] != KV_PAGES_NONE); /* the scheduler has counted them */
-    }
-    batch_set_pages(&real->batch, sequence->slot, sequence->pages, sequence->page_count);
+    engine_step_take_slot(real, sequence);
     sequence->started_ns = now_ns;
+    sequence->cached_tokens = sequence->computed_tokens;
+    real->stats.prefix_hits_total += sequence->cached_tokens > 0;
+    real->stats.cached_tokens_total += sequence->cached_tokens;
     sequence->progress_ns = now_ns;
     real->stats.wait_ns_total += (uint64_t)(now_ns - sequence->admitted_ns);
     sequence_fill_started(sequence, &event);
     engine_emit(&real->base, &event);
+}
+
+/* Its pages are gone already: the scheduler has given them up. */
+static void engine_step_preempt(struct engine_real *real, uint32_t handle) {
+    struct sequence *sequence = real->sequences[handle];
+    engine_step_leave_slot(real, sequence);
+    real->stats.preemptions_total++;
+}
+
+static void engine_step_resume(struct engine_real *real, uint32_t handle) {
+    struct sequence *sequence = real->sequences[handle];
+    engine_step_take_slot(real, sequence);
+    if (sequence->lost_tokens > sequence->computed_tokens) {
+        real->stats.recomputed_tokens_total += sequence->lost_tokens - sequence->computed_tokens;
+    }
+}
+
+/* In this order: the slots that are left are those that are taken. */
+static void engine_step_place(struct engine_real *real, const struct schedule *schedule,
+                              int64_t now_ns) {
+    for (uint32_t i = 0; i < schedule->preempted_count; i++) {
+        engine_step_preempt(real, schedule->preempted[i]);
+    }
+    for (uint32_t i = 0; i < schedule->resumed_count; i++) {
+        engine_step_resume(real, schedule->resumed[i]);
+    }
+    for (uint32_t i = 0; i < schedule->admitted_count; i++) {
+        engine_step_begin(real, schedule->admitted[i], now_ns);
+    }
+    engine_flush_events(&real->base); /* a pass takes long: tell of the starts before it */
 }
 
 static void engine_step_count_late(struct engine_stats *stats, int64_t late_ns) {
@@ -117,25 +188,47 @@ static void engine_step_count_batch(struct engine_stats *stats, const struct sch
 
 /* ---------------------------------------------------------------- build */
 
+/* Names a sequence's pages in its slot; the new ones of them hold others' leftovers, or NaN where
+ * reading those is to show. */
+static bool engine_step_set_pages(struct engine_real *real, struct sequence *sequence, char *err,
+                                  size_t err_bytes) {
+    struct kv_hold *hold = &sequence->hold;
+    batch_set_pages(&real->batch, sequence->slot, hold->pages, hold->page_count);
+    hold->is_changed = false;
+    for (; sequence->placed_pages < hold->page_count; sequence->placed_pages++) {
+        if (real->options.poison_pages &&
+            forward_poison_page(real->forward, (uint32_t)hold->pages[sequence->placed_pages], err,
+                                err_bytes) != FORWARD_OK) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* Segment i and, if it is sampled, the next sampled row belong to pick i. */
-static void engine_step_build(struct engine_real *real, const struct schedule *schedule) {
+static bool engine_step_build(struct engine_real *real, const struct schedule *schedule, char *err,
+                              size_t err_bytes) {
     batch_clear(&real->batch);
     for (uint32_t i = 0; i < schedule->pick_count; i++) {
         const struct pick *pick = &schedule->picks[i];
-        const struct sequence *sequence = real->sequences[pick->handle];
+        struct sequence *sequence = real->sequences[pick->handle];
+        if (sequence->hold.is_changed && !engine_step_set_pages(real, sequence, err, err_bytes)) {
+            return false;
+        }
         uint32_t first_row =
             batch_add_segment(&real->batch, sequence->slot, pick->first_position,
                               sequence->tokens + pick->first_position, pick->row_count);
         if (pick->is_sampled) {
             sampler_add(&real->batch, sequence, first_row + pick->row_count - 1);
         }
-        if (pick->first_position == 0 && !pick->is_sampled) {
-            real->stats.prefill_chunks_split++;
-        }
+        real->stats.prefill_chunks_split +=
+            !pick->is_sampled &&
+            pick->first_position == sequence->hold.reused_count * KV_PAGE_TOKENS;
     }
     real->stats.steps_total++;
     real->stats.prefill_tokens_total += schedule->prefill_rows;
     real->stats.decode_tokens_total += real->batch.sampled_count;
+    return true;
 }
 
 /* ---------------------------------------------------------------- retire */
@@ -190,6 +283,14 @@ static void engine_step_take_token(struct engine_real *real, uint32_t handle, in
     }
 }
 
+/* What was computed and is good may be shared from now on. */
+static void engine_step_note_computed(struct engine_real *real, const struct pick *pick) {
+    struct sequence *sequence = real->sequences[pick->handle];
+    const struct kv_prompt prompt = sequence_kv_prompt(sequence);
+    sequence->computed_tokens = pick->first_position + pick->row_count;
+    kv_cache_offer(&real->cache, &sequence->hold, &prompt, sequence->computed_tokens);
+}
+
 static void engine_step_retire(struct engine_real *real, const struct schedule *schedule) {
     const struct batch *batch = &real->batch;
     int64_t now_ns = clock_monotonic_ns(real->base.clock);
@@ -202,7 +303,10 @@ static void engine_step_retire(struct engine_real *real, const struct schedule *
         if (is_bad || (pick->is_sampled && batch->sampled_bad[index] != 0)) {
             engine_step_fail(real, pick->handle, ERROR_NUMERIC,
                              "the model computed a value that is not a finite number");
-        } else if (pick->is_sampled) {
+            continue;
+        }
+        engine_step_note_computed(real, pick);
+        if (pick->is_sampled) {
             engine_step_take_token(real, pick->handle, batch->sampled_token[index], now_ns);
         }
     }
@@ -213,8 +317,9 @@ static void engine_step_retire(struct engine_real *real, const struct schedule *
 static void engine_step_publish(struct engine_real *real) {
     real->stats.queued_count = scheduler_waiting_count(&real->scheduler);
     real->stats.running_count = scheduler_running_count(&real->scheduler);
-    real->stats.pages_used = kv_pages_used_count(&real->pages);
-    real->stats.pages_total = real->pages.page_count - 1;
+    real->stats.pages_used = kv_pages_used_count(&real->cache.pages);
+    real->stats.pages_cached = real->cache.pages.idle_count;
+    real->stats.pages_total = real->cache.pages.page_count - 1;
     engine_publish_stats(&real->base, &real->stats);
 }
 
@@ -227,13 +332,10 @@ enum engine_status engine_step_run(struct engine_real *real, bool *worked, int64
     *wake_ns = schedule.wake_ns;
     if (schedule.pick_count > 0) {
         *worked = true;
-        for (uint32_t i = 0; i < schedule.admitted_count; i++) {
-            engine_step_begin(real, schedule.admitted[i], now_ns);
-        }
-        engine_flush_events(&real->base); /* a pass takes long: tell of the starts before it */
+        engine_step_place(real, &schedule, now_ns);
         engine_step_count_batch(&real->stats, &schedule);
-        engine_step_build(real, &schedule);
-        if (forward_run(real->forward, &real->batch, err, err_bytes) != FORWARD_OK) {
+        if (!engine_step_build(real, &schedule, err, err_bytes) ||
+            forward_run(real->forward, &real->batch, err, err_bytes) != FORWARD_OK) {
             return ENGINE_FAILED;
         }
         engine_step_retire(real, &schedule);

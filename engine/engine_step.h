@@ -5,6 +5,9 @@
 
 #include "engine/engine_real.h"
 
+/* The books of the sequences' pages, for the scheduler; real is borrowed for as long as it lives. */
+struct scheduler_pages engine_step_pages(struct engine_real *real);
+
 /* As engine_methods.step. */
 enum engine_status engine_step_run(struct engine_real *real, bool *worked, int64_t *wake_ns,
                                    char *err, size_t err_bytes) __attribute__((warn_unused_result));

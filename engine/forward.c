@@ -17,7 +17,8 @@ struct forward {
     const struct kernel_ops *ops; /* borrowed */
     struct forward_options options;
     struct forward_memory memory;
-    float *logits; /* device f32 [FORWARD_LOGITS_ROWS, V]; made by the first forward_run_logits */
+    float *logits;        /* device f32 [FORWARD_LOGITS_ROWS, V]; made when first needed */
+    float *tapped;        /* host f32 [sampled_max, V]; NULL without a tap */
     const char *fault_op; /* what a pass failed in */
     enum kernels_status fault;
 };
@@ -377,17 +378,6 @@ static enum forward_status forward_download(struct forward *forward, struct batc
     return status;
 }
 
-enum forward_status forward_run(struct forward *forward, struct batch *batch, char *err,
-                                size_t err_bytes) {
-    struct forward_pass pass = forward_make_pass(forward, batch);
-    assert(batch->row_count > 0);
-    if (!forward_upload(forward, batch, &pass) || !forward_body(forward, &pass) ||
-        !forward_sample(forward, &pass)) {
-        return forward_fault(forward, err, err_bytes);
-    }
-    return forward_download(forward, batch, err, err_bytes);
-}
-
 /* ---------------------------------------------------------------- logits */
 
 static bool forward_logits(struct forward *forward, uint32_t first, uint32_t count, float *out) {
@@ -403,6 +393,17 @@ static bool forward_logits(struct forward *forward, uint32_t first, uint32_t cou
                         device_copy_out(forward->device, DEVICE_STREAM_COMPUTE,
                                         out + (size_t)first * config->vocabulary, forward->logits,
                                         (size_t)count * config->vocabulary * sizeof *out));
+}
+
+static bool forward_all_logits(struct forward *forward, uint32_t sampled_count, float *out) {
+    for (uint32_t first = 0; first < sampled_count; first += FORWARD_LOGITS_ROWS) {
+        uint32_t left = sampled_count - first;
+        uint32_t count = left < FORWARD_LOGITS_ROWS ? left : FORWARD_LOGITS_ROWS;
+        if (!forward_logits(forward, first, count, out)) {
+            return false;
+        }
+    }
+    return true;
 }
 
 static enum forward_status forward_reserve_logits(struct forward *forward, char *err,
@@ -433,17 +434,76 @@ enum forward_status forward_run_logits(struct forward *forward, struct batch *ba
     if (!forward_upload(forward, batch, &pass) || !forward_body(forward, &pass)) {
         return forward_fault(forward, err, err_bytes);
     }
-    for (uint32_t first = 0; first < batch->sampled_count; first += FORWARD_LOGITS_ROWS) {
-        uint32_t left = batch->sampled_count - first;
-        uint32_t count = left < FORWARD_LOGITS_ROWS ? left : FORWARD_LOGITS_ROWS;
-        if (!forward_logits(forward, first, count, logits)) {
-            return forward_fault(forward, err, err_bytes);
-        }
+    if (!forward_all_logits(forward, batch->sampled_count, logits)) {
+        return forward_fault(forward, err, err_bytes);
     }
     return forward_download(forward, batch, err, err_bytes);
 }
 
+/* The final rows of the pass that has just been run are still there. */
+static enum forward_status forward_show_logits(struct forward *forward, const struct batch *batch,
+                                               char *err, size_t err_bytes) {
+    const struct forward_tap *tap = forward->options.tap;
+    enum forward_status status = forward_reserve_logits(forward, err, err_bytes);
+    if (status == FORWARD_OK &&
+        !forward_all_logits(forward, batch->sampled_count, forward->tapped)) {
+        status = forward_fault(forward, err, err_bytes);
+    }
+    if (status == FORWARD_OK) {
+        status = forward_sync(forward, err, err_bytes);
+    }
+    if (status == FORWARD_OK) {
+        tap->see(tap->context, batch, forward->tapped);
+    }
+    return status;
+}
+
+enum forward_status forward_run(struct forward *forward, struct batch *batch, char *err,
+                                size_t err_bytes) {
+    struct forward_pass pass = forward_make_pass(forward, batch);
+    assert(batch->row_count > 0);
+    if (!forward_upload(forward, batch, &pass) || !forward_body(forward, &pass) ||
+        !forward_sample(forward, &pass)) {
+        return forward_fault(forward, err, err_bytes);
+    }
+    enum forward_status status = forward_download(forward, batch, err, err_bytes);
+    if (status == FORWARD_OK && forward->tapped != NULL && batch->sampled_count > 0) {
+        status = forward_show_logits(forward, batch, err, err_bytes);
+    }
+    return status;
+}
+
 /* ---------------------------------------------------------------- open and close */
+
+static enum forward_status forward_reserve_tap(struct forward *forward, char *err,
+                                               size_t err_bytes) {
+    size_t count = (size_t)forward->options.limits.sampled_max * forward->model->config.vocabulary;
+    if (forward->options.tap == NULL) {
+        return FORWARD_OK;
+    }
+    forward->tapped = malloc(count * sizeof *forward->tapped);
+    if (forward->tapped == NULL) {
+        snprintf(err, err_bytes, "no memory for the logits of a test");
+        return FORWARD_NO_MEMORY;
+    }
+    return FORWARD_OK;
+}
+
+enum forward_status forward_poison_page(struct forward *forward, uint32_t page, char *err,
+                                        size_t err_bytes) {
+    const struct forward_memory *memory = &forward->memory;
+    assert(page < forward->options.page_count);
+    for (uint32_t layer = 0; layer < forward->model->config.layers; layer++) {
+        unsigned char *begin =
+            memory->kv + layer * memory->kv_layer_bytes + page * memory->page_bytes;
+        if (!forward_note(forward, "fill",
+                          device_fill(forward->device, DEVICE_STREAM_COMPUTE, begin, 0xFF,
+                                      memory->page_bytes))) {
+            return forward_fault(forward, err, err_bytes);
+        }
+    }
+    return FORWARD_OK;
+}
 
 void forward_make_plan(const struct model_config *config, const struct kv_form *kv,
                        const struct device *device, const struct forward_options *options,
@@ -473,6 +533,9 @@ enum forward_status forward_open(const struct model *model, const struct forward
                                   forward->memory.plan.kv_bytes))) {
         status = forward_fault(forward, err, err_bytes);
     }
+    if (status == FORWARD_OK) {
+        status = forward_reserve_tap(forward, err, err_bytes);
+    }
     if (status != FORWARD_OK) {
         forward_close(forward);
         return status;
@@ -487,5 +550,6 @@ void forward_close(struct forward *forward) {
     }
     device_free(forward->device, DEVICE_MEMORY, forward->logits);
     forward_memory_close(&forward->memory);
+    free(forward->tapped);
     free(forward);
 }

@@ -15,13 +15,21 @@
 
 struct forward;
 
+/* For tests: is given the logits, host f32 [sampled_count, vocabulary], of every pass that samples.
+ * Without one they are never made. */
+struct forward_tap {
+    void *context;
+    void (*see)(void *context, const struct batch *batch, const float *logits);
+};
+
 struct forward_options {
     struct batch_limits limits;
     uint32_t page_count;         /* KV pages, page 0 being the scratch page of padded rows */
     const uint32_t *row_buckets; /* ascending, borrowed until forward_close; NULL where the device
                                     does not want fixed shapes */
     uint32_t row_bucket_count;
-    bool poison_pages; /* fill the KV cache with NaN first: reading what was never written shows */
+    const struct forward_tap *tap; /* borrowed until forward_close; NULL: none */
+    bool poison_pages; /* tests: fill the cache with NaN first: reading the unwritten shows */
 };
 
 /* Bytes by purpose, computed before anything is reserved. */
@@ -48,6 +56,10 @@ enum forward_status forward_open(const struct model *model, const struct forward
                                  struct forward **out, char *err, size_t err_bytes)
     __attribute__((warn_unused_result));
 void forward_close(struct forward *forward); /* accepts NULL */
+
+/* For tests: fills a page of every layer with NaN. */
+enum forward_status forward_poison_page(struct forward *forward, uint32_t page, char *err,
+                                        size_t err_bytes) __attribute__((warn_unused_result));
 
 /* Runs every row, samples the sampled rows, and reads back sampled_token, sampled_bad, row_bad. */
 enum forward_status forward_run(struct forward *forward, struct batch *batch, char *err,

@@ -4,12 +4,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* The idle pages form a ring through the scratch page: its `newer` is the oldest of them, its
+ * `older` the newest. */
+
 bool kv_pages_init(struct kv_pages *pages, uint32_t page_count) {
     assert(page_count >= 2 && page_count <= KV_PAGES_MAX);
     memset(pages, 0, sizeof *pages);
     pages->free = calloc(page_count, sizeof *pages->free);
-    pages->references = calloc(page_count, sizeof *pages->references);
-    if (pages->free == NULL || pages->references == NULL) {
+    pages->pages = calloc(page_count, sizeof *pages->pages);
+    if (pages->free == NULL || pages->pages == NULL) {
         kv_pages_deinit(pages);
         return false;
     }
@@ -22,37 +25,82 @@ bool kv_pages_init(struct kv_pages *pages, uint32_t page_count) {
 
 void kv_pages_deinit(struct kv_pages *pages) {
     free(pages->free);
-    free(pages->references);
+    free(pages->pages);
     memset(pages, 0, sizeof *pages);
 }
 
-int32_t kv_pages_take(struct kv_pages *pages) {
-    if (pages->free_count == 0) {
+static struct kv_page *kv_pages_at(struct kv_pages *pages, int32_t page) {
+    assert(page > KV_PAGES_SCRATCH && (uint32_t)page < pages->page_count);
+    return &pages->pages[page];
+}
+
+static void kv_pages_link_idle(struct kv_pages *pages, int32_t page) {
+    struct kv_page *ends = &pages->pages[KV_PAGES_SCRATCH];
+    struct kv_page *entry = &pages->pages[page];
+    entry->older = ends->older;
+    entry->newer = KV_PAGES_SCRATCH;
+    pages->pages[entry->older].newer = page;
+    ends->older = page;
+    pages->idle_count++;
+}
+
+static void kv_pages_unlink_idle(struct kv_pages *pages, int32_t page) {
+    const struct kv_page *entry = &pages->pages[page];
+    pages->pages[entry->older].newer = entry->newer;
+    pages->pages[entry->newer].older = entry->older;
+    pages->idle_count--;
+}
+
+int32_t kv_pages_take(struct kv_pages *pages, bool *was_kept) {
+    int32_t page = KV_PAGES_NONE;
+    *was_kept = false;
+    if (pages->free_count > 0) {
+        page = pages->free[--pages->free_count];
+    } else if (pages->idle_count > 0) {
+        page = pages->pages[KV_PAGES_SCRATCH].newer;
+        kv_pages_unlink_idle(pages, page);
+        *was_kept = true;
+    } else {
         return KV_PAGES_NONE;
     }
-    int32_t page = pages->free[--pages->free_count];
-    assert(pages->references[page] == 0);
-    pages->references[page] = 1;
+    assert(pages->pages[page].references == 0 && pages->pages[page].is_kept == *was_kept);
+    pages->pages[page].is_kept = false;
+    pages->pages[page].references = 1;
     return page;
 }
 
-static bool kv_pages_is_held(const struct kv_pages *pages, int32_t page) {
-    return page > KV_PAGES_SCRATCH && (uint32_t)page < pages->page_count &&
-           pages->references[page] > 0;
-}
-
 void kv_pages_share(struct kv_pages *pages, int32_t page) {
-    assert(kv_pages_is_held(pages, page));
-    pages->references[page]++;
+    struct kv_page *entry = kv_pages_at(pages, page);
+    assert(entry->references > 0 || entry->is_kept);
+    if (entry->references == 0) {
+        kv_pages_unlink_idle(pages, page);
+    }
+    entry->references++;
 }
 
 void kv_pages_release(struct kv_pages *pages, int32_t page) {
-    assert(kv_pages_is_held(pages, page));
-    if (--pages->references[page] == 0) {
+    struct kv_page *entry = kv_pages_at(pages, page);
+    assert(entry->references > 0);
+    if (--entry->references > 0) {
+        return;
+    }
+    if (entry->is_kept) {
+        kv_pages_link_idle(pages, page);
+    } else {
         pages->free[pages->free_count++] = page;
     }
 }
 
+void kv_pages_keep(struct kv_pages *pages, int32_t page) {
+    struct kv_page *entry = kv_pages_at(pages, page);
+    assert(entry->references > 0);
+    entry->is_kept = true;
+}
+
 uint32_t kv_pages_used_count(const struct kv_pages *pages) {
-    return pages->page_count - 1 - pages->free_count;
+    return pages->page_count - 1 - kv_pages_available_count(pages);
+}
+
+uint32_t kv_pages_available_count(const struct kv_pages *pages) {
+    return pages->free_count + pages->idle_count;
 }

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/ops.h"
+
 #define SCHEDULER_NONE UINT32_MAX
 
 /* ---------------------------------------------------------------- lists */
@@ -55,20 +57,13 @@ static struct scheduler_list *scheduler_list_of(struct scheduler *scheduler, uin
     const struct scheduler_entry *entry = scheduler_entry(scheduler, handle);
     switch (entry->state) {
     case SCHEDULER_WAITING: return &scheduler->waiting[entry->bucket];
+    case SCHEDULER_PREEMPTED: return &scheduler->preempted;
     case SCHEDULER_PREFILL: return &scheduler->prefill;
     case SCHEDULER_DECODE: return &scheduler->decode;
     case SCHEDULER_FREE: break;
     }
     assert(!"a handle that is in use");
     return NULL;
-}
-
-static void scheduler_move(struct scheduler *scheduler, uint32_t handle,
-                           enum scheduler_state state) {
-    scheduler_unlink(scheduler, scheduler_list_of(scheduler, handle), handle);
-    scheduler_entry(scheduler, handle)->state = state;
-    struct scheduler_list *list = scheduler_list_of(scheduler, handle);
-    scheduler_link(scheduler, list, handle, list->last);
 }
 
 static bool scheduler_comes_before(const struct scheduler_entry *a,
@@ -82,25 +77,50 @@ static bool scheduler_comes_before(const struct scheduler_entry *a,
     return a->number < b->number;
 }
 
+/* Puts an entry in at its place in a list that has the order. */
+static void scheduler_link_in_order(struct scheduler *scheduler, struct scheduler_list *list,
+                                    uint32_t handle) {
+    const struct scheduler_entry *entry = scheduler_entry(scheduler, handle);
+    uint32_t after = list->last;
+    while (after != SCHEDULER_NONE &&
+           scheduler_comes_before(entry, scheduler_entry(scheduler, after))) {
+        after = scheduler_entry(scheduler, after)->previous;
+    }
+    scheduler_link(scheduler, list, handle, after);
+}
+
+static void scheduler_move(struct scheduler *scheduler, uint32_t handle,
+                           enum scheduler_state state) {
+    scheduler_unlink(scheduler, scheduler_list_of(scheduler, handle), handle);
+    scheduler_entry(scheduler, handle)->state = state;
+    struct scheduler_list *list = scheduler_list_of(scheduler, handle);
+    scheduler_link(scheduler, list, handle, list->last);
+}
+
 /* ---------------------------------------------------------------- life of a sequence */
 
-bool scheduler_init(struct scheduler *scheduler, const struct scheduler_limits *limits) {
+bool scheduler_init(struct scheduler *scheduler, const struct scheduler_limits *limits,
+                    const struct scheduler_pages *pages) {
     assert(limits->handles_max > 0 && limits->handles_max <= SCHEDULER_HANDLES_MAX);
     assert(limits->max_batch_size > 0 && limits->max_running > 0 && limits->max_batch_tokens > 0);
     assert(limits->prefill_chunk_tokens > 0 && limits->pages_total > 0);
     memset(scheduler, 0, sizeof *scheduler);
     scheduler->limits = *limits;
-    scheduler->pages_free = limits->pages_total;
+    scheduler->pages = *pages;
     scheduler->entries = calloc(limits->handles_max, sizeof *scheduler->entries);
     scheduler->picks = calloc(limits->max_batch_size, sizeof *scheduler->picks);
     scheduler->admitted = calloc(limits->max_batch_size, sizeof *scheduler->admitted);
+    scheduler->resumed = calloc(limits->max_batch_size, sizeof *scheduler->resumed);
+    scheduler->lost_pages = calloc(limits->max_running, sizeof *scheduler->lost_pages);
     const struct scheduler_list empty = {SCHEDULER_NONE, SCHEDULER_NONE, 0, 0};
     for (uint32_t i = 0; i < BUCKET_COUNT_MAX; i++) {
         scheduler->waiting[i] = empty;
     }
+    scheduler->preempted = empty;
     scheduler->prefill = empty;
     scheduler->decode = empty;
-    if (scheduler->entries == NULL || scheduler->picks == NULL || scheduler->admitted == NULL) {
+    if (scheduler->entries == NULL || scheduler->picks == NULL || scheduler->admitted == NULL ||
+        scheduler->resumed == NULL || scheduler->lost_pages == NULL) {
         scheduler_deinit(scheduler);
         return false;
     }
@@ -111,36 +131,34 @@ void scheduler_deinit(struct scheduler *scheduler) {
     free(scheduler->entries);
     free(scheduler->picks);
     free(scheduler->admitted);
+    free(scheduler->resumed);
+    free(scheduler->lost_pages);
     memset(scheduler, 0, sizeof *scheduler);
 }
 
 void scheduler_add(struct scheduler *scheduler, uint32_t handle, uint32_t prompt_tokens,
-                   uint32_t pages, uint32_t priority, int64_t arrival_ns) {
+                   uint32_t pages_max, uint32_t priority, int64_t arrival_ns) {
     struct scheduler_entry *entry = scheduler_entry(scheduler, handle);
     assert(entry->state == SCHEDULER_FREE);
-    assert(prompt_tokens >= 1 && pages >= 1 && pages <= scheduler->limits.pages_total);
+    assert(prompt_tokens >= 1 && pages_max >= 1 && pages_max <= scheduler->limits.pages_total);
     *entry = (struct scheduler_entry){.state = SCHEDULER_WAITING,
                                       .prompt_tokens = prompt_tokens,
-                                      .pages = pages,
+                                      .known_tokens = prompt_tokens,
+                                      .pages_max = pages_max,
                                       .priority = priority,
                                       .bucket = bucket_index(prompt_tokens),
                                       .arrival_ns = arrival_ns,
                                       .number = scheduler->added_count++};
-    struct scheduler_list *list = &scheduler->waiting[entry->bucket];
-    uint32_t after = list->last;
-    while (after != SCHEDULER_NONE &&
-           scheduler_comes_before(entry, scheduler_entry(scheduler, after))) {
-        after = scheduler_entry(scheduler, after)->previous;
-    }
-    scheduler_link(scheduler, list, handle, after);
+    scheduler_link_in_order(scheduler, &scheduler->waiting[entry->bucket], handle);
 }
 
 void scheduler_remove(struct scheduler *scheduler, uint32_t handle) {
     struct scheduler_entry *entry = scheduler_entry(scheduler, handle);
     scheduler_unlink(scheduler, scheduler_list_of(scheduler, handle), handle);
-    if (entry->state != SCHEDULER_WAITING) {
-        scheduler->pages_free += entry->pages;
+    if (entry->pages > 0) {
+        scheduler->pages.release(scheduler->pages.context, handle);
     }
+    entry->pages = 0;
     entry->state = SCHEDULER_FREE;
 }
 
@@ -149,7 +167,7 @@ void scheduler_drain(struct scheduler *scheduler) {
 }
 
 uint32_t scheduler_waiting_count(const struct scheduler *scheduler) {
-    uint32_t count = 0;
+    uint32_t count = scheduler->preempted.count;
     for (uint32_t i = 0; i < BUCKET_COUNT_MAX; i++) {
         count += scheduler->waiting[i].count;
     }
@@ -222,54 +240,146 @@ static uint32_t scheduler_find_lead(struct scheduler *scheduler, int64_t now_ns,
     return lead;
 }
 
+/* ---------------------------------------------------------------- preempt */
+
+/* The last of the running ones in the order. */
+static uint32_t scheduler_find_victim(struct scheduler *scheduler) {
+    const struct scheduler_list *running[] = {&scheduler->prefill, &scheduler->decode};
+    uint32_t victim = SCHEDULER_NONE;
+    for (size_t i = 0; i < sizeof running / sizeof running[0]; i++) {
+        for (uint32_t at = running[i]->first; at != SCHEDULER_NONE;
+             at = scheduler_entry(scheduler, at)->next) {
+            if (victim == SCHEDULER_NONE ||
+                scheduler_comes_before(scheduler_entry(scheduler, victim),
+                                       scheduler_entry(scheduler, at))) {
+                victim = at;
+            }
+        }
+    }
+    return victim;
+}
+
+static void scheduler_preempt(struct scheduler *scheduler, struct schedule *out, uint32_t handle) {
+    struct scheduler_entry *entry = scheduler_entry(scheduler, handle);
+    scheduler_unlink(scheduler, scheduler_list_of(scheduler, handle), handle);
+    scheduler->pages.release(scheduler->pages.context, handle);
+    entry->state = SCHEDULER_PREEMPTED;
+    entry->computed_tokens = 0;
+    entry->pages = 0;
+    scheduler_link_in_order(scheduler, &scheduler->preempted, handle);
+    scheduler->lost_pages[out->preempted_count++] = handle;
+}
+
+/* A page for the position that a sequence's next row has. */
+static bool scheduler_has_room(struct scheduler *scheduler, uint32_t handle) {
+    struct scheduler_entry *entry = scheduler_entry(scheduler, handle);
+    if (entry->computed_tokens < entry->pages * KV_PAGE_TOKENS) {
+        return true;
+    }
+    assert(entry->pages < entry->pages_max);
+    if (!scheduler->pages.grow(scheduler->pages.context, handle)) {
+        return false;
+    }
+    entry->pages++;
+    return true;
+}
+
+/* Room for all rows of answers that are due, at the cost of those who come last. */
+static void scheduler_make_room(struct scheduler *scheduler, struct schedule *out) {
+    uint32_t at = scheduler->decode.first;
+    uint32_t count = 0;
+    while (at != SCHEDULER_NONE && count < scheduler->limits.max_batch_size) {
+        if (scheduler_has_room(scheduler, at)) {
+            at = scheduler_entry(scheduler, at)->next;
+            count++;
+            continue;
+        }
+        scheduler_preempt(scheduler, out, scheduler_find_victim(scheduler));
+        at = scheduler->decode.first; /* others may be due now; those with room keep it */
+        count = 0;
+    }
+}
+
 /* ---------------------------------------------------------------- admit */
 
 struct scheduler_admission {
     uint32_t count;
-    uint64_t prompt_tokens;
+    uint64_t tokens;
     bool is_closed; /* a limit was met */
 };
 
-static bool scheduler_fits(const struct scheduler *scheduler, const struct scheduler_entry *entry,
-                           const struct scheduler_admission *admission) {
+/* Pages for the tokens known and one for those to come. */
+static uint32_t scheduler_first_pages(const struct scheduler_entry *entry) {
+    uint32_t pages = (entry->known_tokens + KV_PAGE_TOKENS - 1) / KV_PAGE_TOKENS + 1;
+    return pages < entry->pages_max ? pages : entry->pages_max;
+}
+
+/* Starts a sequence, or closes the admission because it does not fit. */
+static bool scheduler_start(struct scheduler *scheduler, uint32_t handle,
+                            struct scheduler_admission *admission) {
     const struct scheduler_limits *limits = &scheduler->limits;
-    return admission->count < limits->max_batch_size &&
-           scheduler_running_count(scheduler) < limits->max_running &&
-           entry->pages <= scheduler->pages_free &&
-           (admission->count == 0 ||
-            admission->prompt_tokens + entry->prompt_tokens <= limits->max_batch_tokens);
+    struct scheduler_entry *entry = scheduler_entry(scheduler, handle);
+    uint32_t pages = scheduler_first_pages(entry);
+    admission->is_closed =
+        admission->count >= limits->max_batch_size ||
+        scheduler_running_count(scheduler) >= limits->max_running ||
+        (admission->count > 0 &&
+         admission->tokens + entry->known_tokens > limits->max_batch_tokens) ||
+        !scheduler->pages.begin(scheduler->pages.context, handle, pages, &entry->computed_tokens);
+    if (admission->is_closed) {
+        return false;
+    }
+    assert(entry->computed_tokens < entry->prompt_tokens);
+    entry->pages = pages;
+    admission->count++;
+    admission->tokens += entry->known_tokens;
+    scheduler_move(scheduler, handle, SCHEDULER_PREFILL);
+    return true;
+}
+
+static void scheduler_resume(struct scheduler *scheduler, struct schedule *out,
+                             struct scheduler_admission *admission) {
+    while (!admission->is_closed && scheduler->preempted.count > 0) {
+        uint32_t handle = scheduler->preempted.first;
+        if (scheduler_start(scheduler, handle, admission)) {
+            scheduler->resumed[out->resumed_count++] = handle;
+        }
+    }
+    admission->is_closed = false; /* more urgent ones may still fit */
+}
+
+/* Whether a sequence must not start before one that was preempted. */
+static bool scheduler_must_wait(struct scheduler *scheduler, uint32_t handle) {
+    return scheduler->preempted.count > 0 &&
+           scheduler_entry(scheduler, handle)->priority >=
+               scheduler_entry(scheduler, scheduler->preempted.first)->priority;
 }
 
 /* Admits a bucket's sequences in their order until one does not fit. */
-static void scheduler_admit_bucket(struct scheduler *scheduler, uint32_t bucket,
-                                   struct scheduler_admission *admission) {
+static void scheduler_admit_bucket(struct scheduler *scheduler, struct schedule *out,
+                                   uint32_t bucket, struct scheduler_admission *admission) {
     struct scheduler_list *list = &scheduler->waiting[bucket];
     while (!admission->is_closed && list->count > 0) {
         uint32_t handle = list->first;
-        const struct scheduler_entry *entry = scheduler_entry(scheduler, handle);
-        if (!scheduler_fits(scheduler, entry, admission)) {
+        if (scheduler_must_wait(scheduler, handle)) {
             admission->is_closed = true;
-            return;
+        } else if (scheduler_start(scheduler, handle, admission)) {
+            scheduler->admitted[out->admitted_count++] = handle;
         }
-        scheduler->admitted[admission->count++] = handle;
-        admission->prompt_tokens += entry->prompt_tokens;
-        scheduler->pages_free -= entry->pages;
-        scheduler_move(scheduler, handle, SCHEDULER_PREFILL);
     }
 }
 
-static uint32_t scheduler_admit(struct scheduler *scheduler, uint32_t lead) {
-    struct scheduler_admission admission = {0};
-    scheduler_admit_bucket(scheduler, lead, &admission);
+static void scheduler_admit(struct scheduler *scheduler, struct schedule *out, uint32_t lead,
+                            struct scheduler_admission *admission) {
+    scheduler_admit_bucket(scheduler, out, lead, admission);
     for (uint32_t d = 1; d < BUCKET_COUNT_MAX && !scheduler->limits.bucket_strict; d++) {
         if (lead >= d) {
-            scheduler_admit_bucket(scheduler, lead - d, &admission);
+            scheduler_admit_bucket(scheduler, out, lead - d, admission);
         }
         if (lead + d < BUCKET_COUNT_MAX) {
-            scheduler_admit_bucket(scheduler, lead + d, &admission);
+            scheduler_admit_bucket(scheduler, out, lead + d, admission);
         }
     }
-    return admission.count;
 }
 
 /* ---------------------------------------------------------------- rows */
@@ -281,8 +391,9 @@ static void scheduler_pick(struct scheduler *scheduler, struct schedule *out, ui
     scheduler->picks[out->pick_count++] = (struct pick){.handle = handle,
                                                         .first_position = entry->computed_tokens,
                                                         .row_count = row_count,
-                                                        .is_sampled = end >= entry->prompt_tokens};
+                                                        .is_sampled = end >= entry->known_tokens};
     entry->computed_tokens = end;
+    entry->known_tokens += end >= entry->known_tokens;
 }
 
 static void scheduler_pick_decode_rows(struct scheduler *scheduler, struct schedule *out) {
@@ -302,7 +413,7 @@ static void scheduler_pick_prefill_rows(struct scheduler *scheduler, struct sche
            out->pick_count < scheduler->limits.max_batch_size) {
         uint32_t handle = scheduler->prefill.first;
         const struct scheduler_entry *entry = scheduler_entry(scheduler, handle);
-        uint32_t missing = entry->prompt_tokens - entry->computed_tokens;
+        uint32_t missing = entry->known_tokens - entry->computed_tokens;
         uint32_t row_count = missing < left ? missing : left;
         scheduler_pick(scheduler, out, handle, row_count);
         left -= row_count;
@@ -314,16 +425,21 @@ static void scheduler_pick_prefill_rows(struct scheduler *scheduler, struct sche
 }
 
 void scheduler_next(struct scheduler *scheduler, int64_t now_ns, struct schedule *out) {
+    struct scheduler_admission admission = {0};
     *out = (struct schedule){.picks = scheduler->picks,
                              .admitted = scheduler->admitted,
+                             .resumed = scheduler->resumed,
+                             .preempted = scheduler->lost_pages,
                              .wake_ns = SCHEDULER_WAKE_NEVER};
+    scheduler_make_room(scheduler, out);
+    scheduler_resume(scheduler, out, &admission);
     uint32_t lead = scheduler_find_lead(scheduler, now_ns, &out->cut, &out->wake_ns);
     if (lead != SCHEDULER_NONE) {
         if (out->cut == ENGINE_CUT_DELAY && !scheduler->was_running) {
             out->late_ns = now_ns - scheduler->limits.max_queue_delay_ns -
                            scheduler_oldest_ns(scheduler, &scheduler->waiting[lead]);
         }
-        out->admitted_count = scheduler_admit(scheduler, lead);
+        scheduler_admit(scheduler, out, lead, &admission);
     }
     out->batch_size = scheduler_running_count(scheduler);
     scheduler->was_running = out->batch_size > 0;

@@ -1,9 +1,9 @@
 /* A scheduler: which sequences get how many rows in the next step, and which jobs start in it.
  *
- * Pure: time comes in as an argument, nothing goes out but the schedule; the same calls always give
- * the same schedules. One thread. Memory: reserved by scheduler_init. Refuses to know jobs, tokens,
- * pages by name, devices and clocks; a sequence is a handle of the caller's (an index below
- * handles_max) with four numbers.
+ * Pure: time comes in as an argument, pages by the caller's `scheduler_pages`, nothing else goes out
+ * but the schedule; the same calls and answers always give the same schedules. One thread. Memory:
+ * reserved by scheduler_init. Refuses to know jobs, tokens, pages by name, devices and clocks; a
+ * sequence is a handle of the caller's (an index below handles_max) with four numbers.
  *
  * Rules. Waiting sequences lie in buckets by prompt length, each bucket in the order (priority,
  * arrival, addition). With nothing running, a bucket is cut when it is full (max_batch_size or
@@ -18,8 +18,14 @@
  * A step has one row for each sequence past its prompt, and at most prefill_chunk_tokens rows of
  * prompts, given out in the order of admission.
  *
- * A sequence's whole need of pages is set aside when it is admitted: until there is preemption,
- * nothing that runs can wait for a page. */
+ * A sequence starts with pages for its prompt and one for its answer, less what of its prompt is
+ * already computed, and gets further ones as its answer grows. When there is none for a row that is
+ * due, running sequences are preempted, the last in the order (priority, arrival, addition) first,
+ * until there is: all their pages go. They come back before anything new starts, in that order, as
+ * soon as there are pages for all they had computed; only sequences of a more urgent priority may
+ * start meanwhile. They are computed again from the tokens known so far, none of which is drawn
+ * again. The first in the order is never preempted, and one sequence by itself always fits: so it
+ * ends, and then the next one does. */
 #ifndef SOLFLEET_ENGINE_SCHEDULER_H
 #define SOLFLEET_ENGINE_SCHEDULER_H
 
@@ -44,12 +50,26 @@ struct scheduler_limits {
     bool bucket_strict;
 };
 
+/* The pages of running sequences, kept by the caller; called from scheduler_next and
+ * scheduler_remove only. */
+struct scheduler_pages {
+    void *context;
+    /* Holds page_count pages for a sequence that holds none; *computed_tokens is how many of its
+     * first positions lie computed in them, fewer than its prompt has. False: holds none, there are
+     * not so many. */
+    bool (*begin)(void *context, uint32_t handle, uint32_t page_count, uint32_t *computed_tokens);
+    /* Holds one page more. False: there is none. */
+    bool (*grow)(void *context, uint32_t handle);
+    /* Gives up all of a sequence's pages. */
+    void (*release)(void *context, uint32_t handle);
+};
+
 /* The rows of one sequence in one step. */
 struct pick {
     uint32_t handle;
     uint32_t first_position;
     uint32_t row_count;
-    bool is_sampled; /* the last row is past the prompt's end: it gives the next token */
+    bool is_sampled; /* the last row is that of the last token known: it gives the next one */
 };
 
 struct schedule {
@@ -58,20 +78,33 @@ struct schedule {
     uint32_t prefill_rows;
     const uint32_t *admitted; /* handles that start in this step, likewise */
     uint32_t admitted_count;
+    const uint32_t *resumed; /* handles that start again, likewise; they are not admitted */
+    uint32_t resumed_count;
+    const uint32_t *preempted; /* handles that have lost their pages, likewise; some of them may be
+                                  resumed in the same step */
+    uint32_t preempted_count;
     enum engine_cut cut; /* when admitted_count > 0 */
     int64_t late_ns;     /* with ENGINE_CUT_DELAY: since when it was due and nothing was running */
     uint32_t batch_size; /* sequences running, those admitted now included */
     int64_t wake_ns;     /* without picks: when a bucket will be due; SCHEDULER_WAKE_NEVER */
 };
 
-enum scheduler_state { SCHEDULER_FREE, SCHEDULER_WAITING, SCHEDULER_PREFILL, SCHEDULER_DECODE };
+enum scheduler_state {
+    SCHEDULER_FREE,
+    SCHEDULER_WAITING,
+    SCHEDULER_PREEMPTED,
+    SCHEDULER_PREFILL,
+    SCHEDULER_DECODE
+};
 
 struct scheduler_entry {
     enum scheduler_state state;
-    uint32_t prompt_tokens, pages, priority, bucket;
+    uint32_t prompt_tokens, pages_max, priority, bucket;
     int64_t arrival_ns;
     uint64_t number;          /* of its addition */
+    uint32_t known_tokens;    /* prompt and answer so far, once all rows picked have been run */
     uint32_t computed_tokens; /* positions whose rows have been picked */
+    uint32_t pages;           /* held */
     uint32_t previous, next;  /* in the list of its state (and bucket) */
 };
 
@@ -82,33 +115,38 @@ struct scheduler_list {
 
 struct scheduler {
     struct scheduler_limits limits;
+    struct scheduler_pages pages;
     struct scheduler_entry *entries; /* [handles_max] */
     struct scheduler_list waiting[BUCKET_COUNT_MAX];
-    struct scheduler_list prefill; /* in the order of admission */
-    struct scheduler_list decode;  /* whose turn is next, should they not all fit a step */
-    uint32_t pages_free;
+    struct scheduler_list preempted; /* in the order in which they come back */
+    struct scheduler_list prefill;   /* in the order of admission */
+    struct scheduler_list decode;    /* whose turn is next, should they not all fit a step */
     uint64_t added_count;
     bool is_draining;
-    bool was_running;   /* after the last step that was made */
-    struct pick *picks; /* [max_batch_size] */
-    uint32_t *admitted; /* [max_batch_size] */
+    bool was_running;     /* after the last step that was made */
+    struct pick *picks;   /* [max_batch_size] */
+    uint32_t *admitted;   /* [max_batch_size] */
+    uint32_t *resumed;    /* [max_batch_size] */
+    uint32_t *lost_pages; /* [max_running]: handles preempted in a step */
 };
 
 /* False when memory ran out; *scheduler is then zeroed. All limits > 0 but the delay. */
-bool scheduler_init(struct scheduler *scheduler, const struct scheduler_limits *limits)
-    __attribute__((warn_unused_result));
+bool scheduler_init(struct scheduler *scheduler, const struct scheduler_limits *limits,
+                    const struct scheduler_pages *pages) __attribute__((warn_unused_result));
 void scheduler_deinit(struct scheduler *scheduler); /* accepts zeroed */
 
-/* Adds a waiting sequence under a free handle. 1 <= pages <= pages_total, prompt_tokens >= 1. */
+/* Adds a waiting sequence under a free handle, that will hold pages_max pages at the end.
+ * 1 <= pages_max <= pages_total, prompt_tokens >= 1. */
 void scheduler_add(struct scheduler *scheduler, uint32_t handle, uint32_t prompt_tokens,
-                   uint32_t pages, uint32_t priority, int64_t arrival_ns);
-/* Takes a sequence out, waiting or running; its pages are free again. */
+                   uint32_t pages_max, uint32_t priority, int64_t arrival_ns);
+/* Takes a sequence out, waiting or running, and releases its pages. */
 void scheduler_remove(struct scheduler *scheduler, uint32_t handle);
 void scheduler_drain(struct scheduler *scheduler);
 
 /* The next step at this time. Its picks count as computed: the caller runs them. */
 void scheduler_next(struct scheduler *scheduler, int64_t now_ns, struct schedule *out);
 
+/* Not running: never started, or preempted. */
 uint32_t scheduler_waiting_count(const struct scheduler *scheduler);
 uint32_t scheduler_running_count(const struct scheduler *scheduler);
 

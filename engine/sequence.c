@@ -59,10 +59,10 @@ uint32_t sequence_page_need(uint32_t prompt_tokens, uint32_t answer_max) {
 static bool sequence_reserve(struct sequence *sequence, bool has_penalties) {
     size_t tokens_max = (size_t)sequence->prompt_tokens + sequence->answer_max;
     sequence->tokens = malloc(tokens_max * sizeof *sequence->tokens);
-    sequence->pages = malloc(sequence->page_count * sizeof *sequence->pages);
+    sequence->hold.pages = malloc(sequence->pages_max * sizeof *sequence->hold.pages);
     sequence->text = malloc(SEQUENCE_TEXT_BYTES + 1); /* and an end for the string */
     sequence->seen = has_penalties ? malloc(tokens_max * sizeof *sequence->seen) : NULL;
-    return sequence->tokens != NULL && sequence->pages != NULL && sequence->text != NULL &&
+    return sequence->tokens != NULL && sequence->hold.pages != NULL && sequence->text != NULL &&
            (sequence->seen != NULL || !has_penalties);
 }
 
@@ -89,7 +89,7 @@ enum text_status sequence_open(uint64_t ticket, struct job *job, const struct to
     sequence->prompt_tokens = (uint32_t)prompt->count;
     sequence->answer_max = answer_max;
     sequence->slot = SEQUENCE_NO_SLOT;
-    sequence->page_count = sequence_page_need(sequence->prompt_tokens, answer_max);
+    sequence->pages_max = sequence_page_need(sequence->prompt_tokens, answer_max);
     enum text_status status = TEXT_NO_MEMORY;
     if (sequence_reserve(sequence, sequence_has_penalties(&job->params))) {
         status = sequence_init_text(sequence, &job->params); /* the strings stay where they are */
@@ -114,10 +114,18 @@ void sequence_close(struct sequence *sequence) {
     }
     job_deinit(&sequence->job);
     free(sequence->tokens);
-    free(sequence->pages);
+    free(sequence->hold.pages);
     free(sequence->text);
     free(sequence->seen);
     free(sequence);
+}
+
+struct kv_prompt sequence_kv_prompt(const struct sequence *sequence) {
+    const char *tenant = sequence->job.tenant;
+    return (struct kv_prompt){.tokens = sequence->tokens,
+                              .token_count = sequence->prompt_tokens,
+                              .shared_tokens = sequence->shared_tokens,
+                              .owner = tenant != NULL ? tenant : ""};
 }
 
 /* ---------------------------------------------------------------- tokens */
@@ -186,6 +194,7 @@ static void sequence_fill(const struct sequence *sequence, enum engine_event_kin
                                    .kind = kind,
                                    .usage.prompt_tokens = sequence->prompt_tokens,
                                    .usage.completion_tokens = sequence->answer_tokens,
+                                   .usage.cached_tokens = sequence->cached_tokens,
                                    .admitted_ns = sequence->admitted_ns,
                                    .started_ns = sequence->started_ns,
                                    .first_token_ns = sequence->first_token_ns};

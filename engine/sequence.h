@@ -16,6 +16,7 @@
 
 #include "engine/decode_text.h"
 #include "engine/engine.h"
+#include "engine/kv_cache.h"
 #include "engine/repetition.h"
 #include "engine/tokenizer.h"
 #include "schemas/job.h"
@@ -48,10 +49,13 @@ struct sequence {
 
     struct repetition repetition; /* of the answer; off until the opener gives it a rule */
 
-    uint32_t slot;  /* SEQUENCE_NO_SLOT until it runs */
-    int32_t *pages; /* owned [page_count] */
-    uint32_t page_count;
-    bool has_pages; /* the numbers are valid and held */
+    uint32_t slot;       /* SEQUENCE_NO_SLOT unless it runs */
+    struct kv_hold hold; /* owns the list [pages_max], not the pages */
+    uint32_t pages_max;
+    uint32_t placed_pages;    /* of those held: named in the batch's page table */
+    uint32_t computed_tokens; /* positions that lie in its pages */
+    uint32_t lost_tokens;     /* positions computed when it last gave its pages up */
+    uint32_t cached_tokens;   /* of the prompt: computed before it first ran */
 
     int64_t admitted_ns, started_ns, first_token_ns;
     int64_t progress_ns;      /* of the last progress event */
@@ -65,6 +69,9 @@ enum text_status sequence_open(uint64_t ticket, struct job *job, const struct to
                                const struct token_buffer *prompt, uint32_t answer_max,
                                struct sequence **out) __attribute__((warn_unused_result));
 void sequence_close(struct sequence *sequence); /* accepts NULL */
+
+/* The prompt for the books of the KV cache, borrowed from the sequence. */
+struct kv_prompt sequence_kv_prompt(const struct sequence *sequence);
 
 /* Pages for every position that will be computed: the last token drawn is never fed back. */
 uint32_t sequence_page_need(uint32_t prompt_tokens, uint32_t answer_max);

@@ -171,7 +171,7 @@ static void refuses_an_answer_that_no_cache_could_hold(void **state) {
     open_fixture(1000, 2, false);
     assert_refused(prompt_job("1234", 30), ERROR_TOO_LARGE, "params.max_tokens");
     struct sequence *sequence = admitted(prompt_job("1234", 29)); /* 32 positions */
-    assert_int_equal(sequence->page_count, 2);
+    assert_int_equal(sequence->pages_max, 2);
     sequence_close(sequence);
     close_fixture();
 }

@@ -9,14 +9,64 @@
 #include "tests/support/test.h"
 
 #define NS_PER_MS 1000000LL
-#define TEXT_BYTES 4096
+#define TEXT_BYTES 8192
+
+/* ---------------------------------------------------------------- pages by count */
+
+enum { HANDLES = 64 };
+
+struct counted_pages {
+    uint32_t total, held_total;
+    uint32_t held[HANDLES];
+    uint32_t cached_tokens[HANDLES]; /* what `begin` finds computed */
+};
+
+static bool counted_begin(void *context, uint32_t handle, uint32_t page_count,
+                          uint32_t *computed_tokens) {
+    struct counted_pages *pages = context;
+    assert_int_equal(pages->held[handle], 0);
+    if (page_count > pages->total - pages->held_total) {
+        return false;
+    }
+    pages->held[handle] = page_count;
+    pages->held_total += page_count;
+    *computed_tokens = pages->cached_tokens[handle];
+    return true;
+}
+
+static bool counted_grow(void *context, uint32_t handle) {
+    struct counted_pages *pages = context;
+    if (pages->held_total == pages->total) {
+        return false;
+    }
+    pages->held[handle]++;
+    pages->held_total++;
+    return true;
+}
+
+static void counted_release(void *context, uint32_t handle) {
+    struct counted_pages *pages = context;
+    assert_true(pages->held[handle] > 0);
+    pages->held_total -= pages->held[handle];
+    pages->held[handle] = 0;
+}
+
+static void init(struct scheduler *scheduler, const struct scheduler_limits *limits,
+                 struct counted_pages *counted) {
+    struct scheduler_pages pages = {counted, counted_begin, counted_grow, counted_release};
+    *counted = (struct counted_pages){.total = limits->pages_total};
+    assert_true(scheduler_init(scheduler, limits, &pages));
+}
+
+static uint32_t pages_of(uint32_t tokens) {
+    return (tokens + 15) / 16;
+}
 
 /* ---------------------------------------------------------------- scripts */
 
 struct script {
     struct scheduler_limits limits;
     uint32_t answer_tokens; /* of every sequence */
-    uint32_t pages;         /* of every sequence */
     int64_t drain_at_ms;    /* -1: never */
     int64_t end_ms;
 };
@@ -27,10 +77,9 @@ static struct script script_default(void) {
                                       .max_running = 4,
                                       .max_batch_tokens = 1000,
                                       .prefill_chunk_tokens = 1000,
-                                      .pages_total = 64,
+                                      .pages_total = 4096,
                                       .max_queue_delay_ns = 50 * NS_PER_MS},
                            .answer_tokens = 1,
-                           .pages = 1,
                            .drain_at_ms = -1,
                            .end_ms = 300};
 }
@@ -52,7 +101,8 @@ static void add_arrivals(struct scheduler *scheduler, const struct script *scrip
         unsigned tokens = 0, priority = 5;
         assert_true(sscanf(at, "%lld:%up%u", &when_ms, &tokens, &priority) >= 2);
         if (when_ms == at_ms) {
-            scheduler_add(scheduler, handle, tokens, script->pages, priority, at_ms * NS_PER_MS);
+            scheduler_add(scheduler, handle, tokens, pages_of(tokens + script->answer_tokens - 1),
+                          priority, at_ms * NS_PER_MS);
         }
         at = strchr(at, ' ');
         at = at != NULL ? at + 1 : NULL;
@@ -75,8 +125,9 @@ static void retire(struct scheduler *scheduler, const struct script *script,
  * "at_ms handle+rows" where `rows` asks for them. */
 static void expect(struct script script, const char *arrivals, bool rows, const char *expected) {
     struct scheduler scheduler;
+    struct counted_pages pages;
     char text[TEXT_BYTES] = "";
-    assert_true(scheduler_init(&scheduler, &script.limits));
+    init(&scheduler, &script.limits, &pages);
     for (int64_t at_ms = 0; at_ms < script.end_ms; at_ms++) {
         struct schedule schedule;
         add_arrivals(&scheduler, &script, arrivals, at_ms);
@@ -90,6 +141,12 @@ static void expect(struct script script, const char *arrivals, bool rows, const 
         }
         for (uint32_t i = 0; i < schedule.admitted_count && !rows; i++) {
             say(text, " %u", schedule.admitted[i]);
+        }
+        for (uint32_t i = 0; i < schedule.preempted_count; i++) {
+            say(text, "; %lld lost %u", (long long)at_ms, schedule.preempted[i]);
+        }
+        for (uint32_t i = 0; i < schedule.resumed_count; i++) {
+            say(text, "; %lld back %u", (long long)at_ms, schedule.resumed[i]);
         }
         for (uint32_t i = 0; i < schedule.pick_count && rows; i++) {
             const struct pick *pick = &schedule.picks[i];
@@ -117,11 +174,12 @@ static void cuts_from_idle_when_the_oldest_has_waited(void **state) {
 static void tells_how_late_a_cut_for_delay_comes(void **state) {
     struct script script = script_default();
     struct scheduler scheduler;
+    struct counted_pages pages;
     struct schedule schedule;
-    script.limits.pages_total = 1;
+    script.limits.pages_total = 2;
     script.limits.bucket_strict = true;
-    assert_true(scheduler_init(&scheduler, &script.limits));
-    scheduler_add(&scheduler, 0, 18, 1, 5, 10 * NS_PER_MS);
+    init(&scheduler, &script.limits, &pages);
+    scheduler_add(&scheduler, 0, 18, 2, 5, 10 * NS_PER_MS);
     scheduler_next(&scheduler, 11 * NS_PER_MS, &schedule);
     assert_int_equal(schedule.admitted_count, 0);
     assert_int_equal(schedule.late_ns, 0);
@@ -130,7 +188,7 @@ static void tells_how_late_a_cut_for_delay_comes(void **state) {
     assert_int_equal(schedule.late_ns, 3 * NS_PER_MS);
 
     /* The next was due while the first ran: it is not late but had to wait for room. */
-    scheduler_add(&scheduler, 1, 18, 1, 5, 64 * NS_PER_MS);
+    scheduler_add(&scheduler, 1, 18, 2, 5, 64 * NS_PER_MS);
     scheduler_next(&scheduler, 65 * NS_PER_MS, &schedule);
     assert_int_equal(schedule.admitted_count, 0);
     scheduler_remove(&scheduler, 0);
@@ -140,7 +198,7 @@ static void tells_how_late_a_cut_for_delay_comes(void **state) {
 
     scheduler_remove(&scheduler, 1);
     scheduler_next(&scheduler, 201 * NS_PER_MS, &schedule); /* idle again */
-    scheduler_add(&scheduler, 2, 18, 1, 5, 300 * NS_PER_MS);
+    scheduler_add(&scheduler, 2, 18, 2, 5, 300 * NS_PER_MS);
     scheduler_next(&scheduler, 350 * NS_PER_MS + 7, &schedule);
     assert_int_equal(schedule.cut, ENGINE_CUT_DELAY);
     assert_int_equal(schedule.late_ns, 7);
@@ -213,8 +271,7 @@ static void never_passes_over_a_job_that_does_not_fit(void **state) {
 
 static void waits_for_the_pages_of_those_that_run(void **state) {
     struct script script = script_default();
-    script.limits.pages_total = 5;
-    script.pages = 2;
+    script.limits.pages_total = 7; /* 3 each: 2 for the prompt, 1 for the answer */
     script.answer_tokens = 20;
     expect(script, "0:18 0:18 0:18", false, "50 delay 0 1; 70 delay 2");
 }
@@ -249,17 +306,85 @@ static void gives_each_its_turn_when_not_all_fit_a_step(void **state) {
 static void says_when_a_bucket_will_be_due(void **state) {
     struct script script = script_default();
     struct scheduler scheduler;
+    struct counted_pages pages;
     struct schedule schedule;
-    assert_true(scheduler_init(&scheduler, &script.limits));
+    init(&scheduler, &script.limits, &pages);
     scheduler_next(&scheduler, 0, &schedule);
     assert_true(schedule.wake_ns == SCHEDULER_WAKE_NEVER);
-    scheduler_add(&scheduler, 0, 18, 1, 5, 7 * NS_PER_MS);
-    scheduler_add(&scheduler, 1, 900, 1, 5, 3 * NS_PER_MS);
+    scheduler_add(&scheduler, 0, 18, 2, 5, 7 * NS_PER_MS);
+    scheduler_add(&scheduler, 1, 900, 57, 5, 3 * NS_PER_MS);
     scheduler_next(&scheduler, 8 * NS_PER_MS, &schedule);
     assert_int_equal(schedule.pick_count, 0);
     assert_int_equal(schedule.wake_ns, 53 * NS_PER_MS);
     scheduler_next(&scheduler, schedule.wake_ns, &schedule);
     assert_int_equal(schedule.admitted_count, 2);
+    scheduler_deinit(&scheduler);
+}
+
+/* ---------------------------------------------------------------- pages */
+
+static void preempts_the_newest_and_computes_it_again_when_there_is_room(void **state) {
+    /* Each starts with 2 pages of 4 and would need 3 at its 33rd position. The second loses its
+     * pages to the first, and starts again with all 33 tokens that it knows. */
+    struct script script = script_default();
+    script.limits.pages_total = 4;
+    script.limits.max_queue_delay_ns = 0;
+    script.answer_tokens = 20;
+    expect(script, "0:16 0:16", false, "0 delay 0 1; 17 lost 1; 20 back 1");
+}
+
+static void computes_again_the_answer_so_far_without_drawing_it(void **state) {
+    struct script script = script_default();
+    script.limits.pages_total = 4;
+    script.limits.max_queue_delay_ns = 0;
+    script.answer_tokens = 19;
+    script.end_ms = 30;
+    expect(
+        script, "0:16 0:16", true,
+        "0 0@0+16!; 0 1@0+16!; 1 0@16+1!; 1 1@16+1!; 2 0@17+1!; 2 1@17+1!; 3 0@18+1!; 3 1@18+1!; "
+        "4 0@19+1!; 4 1@19+1!; 5 0@20+1!; 5 1@20+1!; 6 0@21+1!; 6 1@21+1!; 7 0@22+1!; "
+        "7 1@22+1!; 8 0@23+1!; 8 1@23+1!; 9 0@24+1!; 9 1@24+1!; 10 0@25+1!; 10 1@25+1!; "
+        "11 0@26+1!; 11 1@26+1!; 12 0@27+1!; 12 1@27+1!; 13 0@28+1!; 13 1@28+1!; 14 0@29+1!; "
+        "14 1@29+1!; 15 0@30+1!; 15 1@30+1!; 16 0@31+1!; 16 1@31+1!; 17 lost 1; 17 0@32+1!; "
+        "18 0@33+1!; 19 back 1; 19 1@0+33!; 20 1@33+1!");
+}
+
+static void preempts_by_priority_before_age(void **state) {
+    struct script script = script_default();
+    script.limits.pages_total = 4;
+    script.limits.max_queue_delay_ns = 0;
+    script.answer_tokens = 20;
+    expect(script, "0:16p6 1:16p2", false, "0 delay 0; 1 join 1; 17 lost 0; 21 back 0");
+}
+
+static void starts_nothing_before_those_that_were_preempted_but_what_is_more_urgent(void **state) {
+    struct script script = script_default();
+    script.limits.pages_total = 5;
+    script.limits.max_queue_delay_ns = 0;
+    script.answer_tokens = 40;
+    script.limits.max_batch_size = 8;
+    /* From 17 on 0 has three pages and 1 waits for four. 2 would fit beside 0, but comes after 1; 3
+     * does not. At 33 there is no fourth page for 0, which is less urgent than 3. */
+    expect(script, "0:16 0:16 18:1 20:1p4", false,
+           "0 delay 0 1; 17 lost 1; 20 join 3; 33 lost 0; 60 back 0; 67 back 1; 90 delay 2");
+}
+
+static void starts_where_the_cached_beginning_of_a_prompt_ends(void **state) {
+    struct script script = script_default();
+    struct scheduler scheduler;
+    struct counted_pages pages;
+    struct schedule schedule;
+    init(&scheduler, &script.limits, &pages);
+    pages.cached_tokens[0] = 48;
+    scheduler_add(&scheduler, 0, 60, 5, 0, 0);
+    scheduler_next(&scheduler, 0, &schedule);
+    assert_int_equal(schedule.pick_count, 1);
+    assert_int_equal(schedule.picks[0].first_position, 48);
+    assert_int_equal(schedule.picks[0].row_count, 12);
+    assert_true(schedule.picks[0].is_sampled);
+    assert_int_equal(schedule.prefill_rows, 12);
+    scheduler_remove(&scheduler, 0);
+    assert_int_equal(pages.held_total, 0);
     scheduler_deinit(&scheduler);
 }
 
@@ -269,8 +394,9 @@ enum { MODEL_HANDLES = 40 };
 
 struct model_entry {
     enum scheduler_state state;
-    uint32_t tokens, pages, priority, computed;
-    int64_t arrival_ns, number, turn; /* turn: of its last decode row or its admission */
+    uint32_t tokens, end, priority; /* end: tokens of prompt and answer */
+    uint32_t known, computed, pages;
+    int64_t arrival_ns, number, turn; /* turn: of its last decode row or its start */
 };
 
 struct plain {
@@ -279,6 +405,7 @@ struct plain {
     bool is_draining;
     int64_t turns;
     uint32_t lead; /* bucket, for the order of a cut */
+    uint32_t started, started_tokens;
 };
 
 static struct plain *sorted_for; /* qsort has no context */
@@ -299,10 +426,12 @@ static int compare_waiting(const void *a, const void *b) {
     return 0;
 }
 
-static uint32_t plain_list(struct plain *plain, uint32_t handles[MODEL_HANDLES], uint32_t lead) {
+/* Those in one of two states, in the order of a cut led by `lead`; 0xFF: by priority and age. */
+static uint32_t plain_list(struct plain *plain, uint32_t handles[MODEL_HANDLES], uint32_t lead,
+                           enum scheduler_state one, enum scheduler_state other) {
     uint32_t count = 0;
     for (uint32_t i = 0; i < MODEL_HANDLES; i++) {
-        if (plain->entries[i].state == SCHEDULER_WAITING) {
+        if (plain->entries[i].state == one || plain->entries[i].state == other) {
             handles[count++] = i;
         }
     }
@@ -310,6 +439,15 @@ static uint32_t plain_list(struct plain *plain, uint32_t handles[MODEL_HANDLES],
     sorted_for = plain;
     qsort(handles, count, sizeof *handles, compare_waiting);
     return count;
+}
+
+static uint32_t plain_sum(const struct plain *plain, bool of_pages) {
+    uint32_t sum = 0;
+    for (uint32_t i = 0; i < MODEL_HANDLES; i++) {
+        bool runs = plain->entries[i].state > SCHEDULER_PREEMPTED;
+        sum += of_pages ? plain->entries[i].pages : runs;
+    }
+    return sum;
 }
 
 /* Why the bucket of this sequence is due from idle; ENGINE_CUT_COUNT if it is not. */
@@ -334,14 +472,91 @@ static enum engine_cut plain_due(const struct plain *plain, uint32_t bucket, int
                                                                     : ENGINE_CUT_COUNT;
 }
 
-static void plain_admit(struct plain *plain, int64_t now_ns, char *text) {
-    uint32_t handles[MODEL_HANDLES], running = 0, pages = 0, admitted = 0, tokens = 0;
+static struct model_entry *plain_next_turn(struct plain *plain, enum scheduler_state state,
+                                           int64_t after, int64_t before) {
+    struct model_entry *next = NULL;
     for (uint32_t i = 0; i < MODEL_HANDLES; i++) {
-        bool runs = plain->entries[i].state > SCHEDULER_WAITING;
-        running += runs;
-        pages += runs ? plain->entries[i].pages : 0;
+        struct model_entry *entry = &plain->entries[i];
+        if (entry->state == state && entry->turn > after && entry->turn < before &&
+            (next == NULL || entry->turn < next->turn)) {
+            next = entry;
+        }
     }
-    uint32_t count = plain_list(plain, handles, 0xFF);
+    return next;
+}
+
+/* The first answer without room among those whose turn it is. */
+static struct model_entry *plain_find_cramped(struct plain *plain) {
+    int64_t after = -1;
+    for (uint32_t i = 0; i < plain->limits.max_batch_size; i++) {
+        struct model_entry *entry = plain_next_turn(plain, SCHEDULER_DECODE, after, INT64_MAX);
+        if (entry == NULL || entry->computed == entry->pages * 16) {
+            return entry;
+        }
+        after = entry->turn;
+    }
+    return NULL;
+}
+
+static void plain_make_room(struct plain *plain, char *text) {
+    struct model_entry *cramped;
+    while ((cramped = plain_find_cramped(plain)) != NULL) {
+        uint32_t handles[MODEL_HANDLES];
+        if (plain_sum(plain, true) < plain->limits.pages_total) {
+            cramped->pages++;
+            continue;
+        }
+        uint32_t count = plain_list(plain, handles, 0xFF, SCHEDULER_PREFILL, SCHEDULER_DECODE);
+        struct model_entry *victim = &plain->entries[handles[count - 1]];
+        say(text, " lost:%u", handles[count - 1]);
+        victim->state = SCHEDULER_PREEMPTED;
+        victim->pages = 0;
+    }
+}
+
+/* Any number of whole pages that hold no more than all tokens but the prompt's last. */
+static uint32_t cached_tokens_of(uint32_t handle, uint32_t tokens) {
+    return handle % 4 * 16 < (tokens - 1) / 16 * 16 ? handle % 4 * 16 : (tokens - 1) / 16 * 16;
+}
+
+static bool plain_start(struct plain *plain, uint32_t handle) {
+    struct model_entry *entry = &plain->entries[handle];
+    uint32_t most = pages_of(entry->end - 1);
+    uint32_t pages = pages_of(entry->known) + 1 < most ? pages_of(entry->known) + 1 : most;
+    if (plain->started == plain->limits.max_batch_size ||
+        plain_sum(plain, false) == plain->limits.max_running ||
+        plain_sum(plain, true) + pages > plain->limits.pages_total ||
+        (plain->started > 0 &&
+         plain->started_tokens + entry->known > plain->limits.max_batch_tokens)) {
+        return false;
+    }
+    entry->state = SCHEDULER_PREFILL;
+    entry->turn = plain->turns++;
+    entry->pages = pages;
+    entry->computed = cached_tokens_of(handle, entry->tokens);
+    plain->started++;
+    plain->started_tokens += entry->known;
+    return true;
+}
+
+/* The priority that a waiting sequence must be more urgent than. */
+static uint32_t plain_resume(struct plain *plain, char *text) {
+    uint32_t handles[MODEL_HANDLES];
+    uint32_t count = plain_list(plain, handles, 0xFF, SCHEDULER_PREEMPTED, SCHEDULER_PREEMPTED);
+    plain->started = plain->started_tokens = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        if (!plain_start(plain, handles[i])) {
+            return plain->entries[handles[i]].priority;
+        }
+        say(text, " back:%u", handles[i]);
+    }
+    return UINT32_MAX;
+}
+
+static void plain_admit(struct plain *plain, int64_t now_ns, uint32_t barrier, char *text) {
+    uint32_t handles[MODEL_HANDLES];
+    uint32_t running = plain_sum(plain, false);
+    uint32_t count = plain_list(plain, handles, 0xFF, SCHEDULER_WAITING, SCHEDULER_WAITING);
     enum engine_cut cut = ENGINE_CUT_COUNT;
     uint32_t lead = 0;
     for (uint32_t i = 0; i < count && cut == ENGINE_CUT_COUNT; i++) {
@@ -351,34 +566,15 @@ static void plain_admit(struct plain *plain, int64_t now_ns, char *text) {
     if (cut == ENGINE_CUT_COUNT) {
         return;
     }
-    plain_list(plain, handles, lead);
+    plain_list(plain, handles, lead, SCHEDULER_WAITING, SCHEDULER_WAITING);
     for (uint32_t i = 0; i < count; i++) {
-        struct model_entry *entry = &plain->entries[handles[i]];
+        const struct model_entry *entry = &plain->entries[handles[i]];
         if ((plain->limits.bucket_strict && bucket_index(entry->tokens) != lead) ||
-            admitted == plain->limits.max_batch_size || running == plain->limits.max_running ||
-            pages + entry->pages > plain->limits.pages_total ||
-            (admitted > 0 && tokens + entry->tokens > plain->limits.max_batch_tokens)) {
+            entry->priority >= barrier || !plain_start(plain, handles[i])) {
             break;
         }
         say(text, " %s:%u", engine_cut_name(cut), handles[i]);
-        *entry = (struct model_entry){
-            SCHEDULER_PREFILL, entry->tokens, entry->pages,  entry->priority, 0,
-            entry->arrival_ns, entry->number, plain->turns++};
-        admitted++, running++, tokens += entry->tokens, pages += entry->pages;
     }
-}
-
-static struct model_entry *plain_next_turn(struct plain *plain, enum scheduler_state state,
-                                           int64_t before) {
-    struct model_entry *next = NULL;
-    for (uint32_t i = 0; i < MODEL_HANDLES; i++) {
-        struct model_entry *entry = &plain->entries[i];
-        if (entry->state == state && entry->turn < before &&
-            (next == NULL || entry->turn < next->turn)) {
-            next = entry;
-        }
-    }
-    return next;
 }
 
 static void plain_rows(struct plain *plain, char *text) {
@@ -386,14 +582,15 @@ static void plain_rows(struct plain *plain, char *text) {
     int64_t before = plain->turns;
     struct model_entry *entry;
     while (picked < plain->limits.max_batch_size &&
-           (entry = plain_next_turn(plain, SCHEDULER_DECODE, before)) != NULL) {
+           (entry = plain_next_turn(plain, SCHEDULER_DECODE, -1, before)) != NULL) {
         say(text, " %u@%u+1!", (uint32_t)(entry - plain->entries), entry->computed++);
+        entry->known++;
         entry->turn = plain->turns++;
         picked++;
     }
     while (picked < plain->limits.max_batch_size && left > 0 &&
-           (entry = plain_next_turn(plain, SCHEDULER_PREFILL, INT64_MAX)) != NULL) {
-        uint32_t missing = entry->tokens - entry->computed;
+           (entry = plain_next_turn(plain, SCHEDULER_PREFILL, -1, INT64_MAX)) != NULL) {
+        uint32_t missing = entry->known - entry->computed;
         uint32_t rows = missing < left ? missing : left;
         say(text, " %u@%u+%u%s", (uint32_t)(entry - plain->entries), entry->computed, rows,
             rows == missing ? "!" : "");
@@ -401,13 +598,26 @@ static void plain_rows(struct plain *plain, char *text) {
         left -= rows;
         picked++;
         if (rows == missing) {
+            entry->known++;
             entry->state = SCHEDULER_DECODE;
             entry->turn = plain->turns++;
         }
     }
 }
 
+static void plain_step(struct plain *plain, int64_t now_ns, char *text) {
+    plain_make_room(plain, text);
+    plain_admit(plain, now_ns, plain_resume(plain, text), text);
+    plain_rows(plain, text);
+}
+
 static void describe(const struct schedule *schedule, char *text) {
+    for (uint32_t i = 0; i < schedule->preempted_count; i++) {
+        say(text, " lost:%u", schedule->preempted[i]);
+    }
+    for (uint32_t i = 0; i < schedule->resumed_count; i++) {
+        say(text, " back:%u", schedule->resumed[i]);
+    }
     for (uint32_t i = 0; i < schedule->admitted_count; i++) {
         say(text, " %s:%u", engine_cut_name(schedule->cut), schedule->admitted[i]);
     }
@@ -425,59 +635,84 @@ static struct scheduler_limits random_limits(uint64_t *random) {
         .max_running = 1 + (uint32_t)(test_random(random) % 10),
         .max_batch_tokens = 20 + (uint32_t)(test_random(random) % 400),
         .prefill_chunk_tokens = 1 + (uint32_t)(test_random(random) % 100),
-        .pages_total = 4 + (uint32_t)(test_random(random) % 30),
+        .pages_total = 10 + (uint32_t)(test_random(random) % 20),
         .max_queue_delay_ns = (int64_t)(test_random(random) % 6),
         .bucket_strict = test_random(random) % 4 == 0,
     };
 }
 
-static void change_at_random(struct scheduler *scheduler, struct plain *plain, int64_t now_ns,
-                             uint64_t *random) {
+static void change_at_random(struct scheduler *scheduler, struct counted_pages *pages,
+                             struct plain *plain, int64_t now_ns, uint64_t *random) {
     uint32_t handle = (uint32_t)(test_random(random) % MODEL_HANDLES);
     struct model_entry *entry = &plain->entries[handle];
     if (entry->state != SCHEDULER_FREE) {
-        if (test_random(random) % 3 == 0) {
+        if (test_random(random) % 16 == 0) {
             scheduler_remove(scheduler, handle);
-            entry->state = SCHEDULER_FREE;
+            *entry = (struct model_entry){.state = SCHEDULER_FREE};
         }
         return;
     }
+    uint32_t tokens = 1 + (uint32_t)(test_random(random) % 100);
     *entry = (struct model_entry){.state = SCHEDULER_WAITING,
-                                  .tokens = 1 + (uint32_t)(test_random(random) % 120),
-                                  .pages = 1 + (uint32_t)(test_random(random) % 4),
+                                  .tokens = tokens,
+                                  .end = tokens + 1 + (uint32_t)(test_random(random) % 60),
+                                  .known = tokens,
                                   .priority = (uint32_t)(test_random(random) % 10),
                                   .arrival_ns = now_ns - (int64_t)(test_random(random) % 3),
                                   .number = plain->turns++};
-    scheduler_add(scheduler, handle, entry->tokens, entry->pages, entry->priority,
+    pages->cached_tokens[handle] = cached_tokens_of(handle, tokens);
+    scheduler_add(scheduler, handle, tokens, pages_of(entry->end - 1), entry->priority,
                   entry->arrival_ns);
+}
+
+static void retire_answers(struct scheduler *scheduler, struct plain *plain) {
+    for (uint32_t i = 0; i < MODEL_HANDLES; i++) {
+        struct model_entry *entry = &plain->entries[i];
+        if (entry->state == SCHEDULER_DECODE && entry->known == entry->end) {
+            scheduler_remove(scheduler, i);
+            *entry = (struct model_entry){.state = SCHEDULER_FREE};
+        }
+    }
+}
+
+/* The number of preemptions. */
+static uint32_t run_beside_plain(uint64_t *random) {
+    static struct plain plain;
+    struct scheduler scheduler;
+    struct counted_pages pages;
+    uint32_t preemptions = 0;
+    memset(&plain, 0, sizeof plain);
+    plain.limits = random_limits(random);
+    init(&scheduler, &plain.limits, &pages);
+    for (int64_t now_ns = 0; now_ns < 400; now_ns++) {
+        char expected[TEXT_BYTES] = "", got[TEXT_BYTES] = "";
+        struct schedule schedule;
+        for (uint64_t changes = test_random(random) % 3; changes > 0; changes--) {
+            change_at_random(&scheduler, &pages, &plain, now_ns, random);
+        }
+        if (now_ns == 350) {
+            scheduler_drain(&scheduler);
+            plain.is_draining = true;
+        }
+        plain_step(&plain, now_ns, expected);
+        scheduler_next(&scheduler, now_ns, &schedule);
+        describe(&schedule, got);
+        assert_string_equal(got, expected);
+        assert_int_equal(pages.held_total, plain_sum(&plain, true));
+        preemptions += schedule.preempted_count;
+        retire_answers(&scheduler, &plain);
+    }
+    scheduler_deinit(&scheduler);
+    return preemptions;
 }
 
 static void agrees_with_the_obvious_version_on_random_schedules(void **state) {
     uint64_t random = test_seed();
-    for (int round = 0; round < 300; round++) {
-        struct scheduler scheduler;
-        static struct plain plain;
-        memset(&plain, 0, sizeof plain);
-        plain.limits = random_limits(&random);
-        assert_true(scheduler_init(&scheduler, &plain.limits));
-        for (int64_t now_ns = 0; now_ns < 200; now_ns++) {
-            char expected[TEXT_BYTES] = "", got[TEXT_BYTES] = "";
-            struct schedule schedule;
-            for (uint64_t changes = test_random(&random) % 4; changes > 0; changes--) {
-                change_at_random(&scheduler, &plain, now_ns, &random);
-            }
-            if (now_ns == 150) {
-                scheduler_drain(&scheduler);
-                plain.is_draining = true;
-            }
-            plain_admit(&plain, now_ns, expected);
-            plain_rows(&plain, expected);
-            scheduler_next(&scheduler, now_ns, &schedule);
-            describe(&schedule, got);
-            assert_string_equal(got, expected);
-        }
-        scheduler_deinit(&scheduler);
+    uint32_t preemptions = 0;
+    for (int round = 0; round < 200; round++) {
+        preemptions += run_beside_plain(&random);
     }
+    assert_true(preemptions > 200);
 }
 
 TEST_MAIN(cmocka_unit_test(cuts_a_bucket_that_reaches_max_batch_size),
@@ -500,4 +735,9 @@ TEST_MAIN(cmocka_unit_test(cuts_a_bucket_that_reaches_max_batch_size),
           cmocka_unit_test(shares_a_chunk_in_the_order_of_admission),
           cmocka_unit_test(gives_each_its_turn_when_not_all_fit_a_step),
           cmocka_unit_test(says_when_a_bucket_will_be_due),
+          cmocka_unit_test(preempts_the_newest_and_computes_it_again_when_there_is_room),
+          cmocka_unit_test(computes_again_the_answer_so_far_without_drawing_it),
+          cmocka_unit_test(preempts_by_priority_before_age),
+          cmocka_unit_test(starts_nothing_before_those_that_were_preempted_but_what_is_more_urgent),
+          cmocka_unit_test(starts_where_the_cached_beginning_of_a_prompt_ends),
           cmocka_unit_test(agrees_with_the_obvious_version_on_random_schedules))
