@@ -245,7 +245,40 @@ static void a_fault_in_an_answer_ends_it_there_and_keeps_its_text(void **state) 
     }
 }
 
-TEST_MAIN_WITH(write_models, free_models,
+static uint32_t cached_tokens_of(struct engine *engine, const char *prompt, enum error_code code) {
+    struct engine_event event;
+    submit(engine, 0, prompt, 1);
+    engine_run_finish(engine, NULL, &event, 1);
+    uint32_t count = event.usage.cached_tokens;
+    assert_int_equal(event.error.code, code);
+    engine_event_deinit(&event);
+    return count;
+}
+
+/* The prompts' third page of 16 tokens holds the fault. What was computed before the bad rows, in
+ * steps of their own, is good. */
+static void a_page_with_a_bad_row_is_never_shared(void **state) {
+    static const char bad[] = "abcdfghjklmnpqrs"
+                              "tvwxyzbcdfghjklm"
+                              "npqr0stvwxyzbcdf"
+                              "ghjk";
+    static const char good[] = "abcdfghjklmnpqrs"
+                               "tvwxyzbcdfghjklm"
+                               "npqrbstvwxyzbcdf"
+                               "ghjk";
+    for (uint32_t chunk = 16; chunk <= 256; chunk *= 16) {
+        struct engine *engine = open_engine(faulty_path, "int8", NULL, chunk);
+        uint32_t shared = chunk == 16 ? 32 : 0;
+        assert_int_equal(cached_tokens_of(engine, bad, ERROR_NUMERIC), 0);
+        assert_int_equal(cached_tokens_of(engine, bad, ERROR_NUMERIC), shared);
+        assert_int_equal(cached_tokens_of(engine, good, ERROR_NONE), shared);
+        assert_int_equal(cached_tokens_of(engine, good, ERROR_NONE), 48);
+        assert_int_equal(cached_tokens_of(engine, bad, ERROR_NUMERIC), 32);
+        engine_close(engine);
+    }
+}
+
+TEST_MAIN_WITH(write_models, free_models, cmocka_unit_test(a_page_with_a_bad_row_is_never_shared),
                cmocka_unit_test(a_fault_in_a_prompt_fails_its_own_job_alone_in_int8),
                cmocka_unit_test(a_fault_in_a_prompt_fails_its_own_job_alone_in_f16),
                cmocka_unit_test(a_fault_in_a_prompt_fails_its_own_job_alone_in_f32_and_mixed),
