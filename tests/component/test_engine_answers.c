@@ -294,6 +294,35 @@ static void lets_answers_repeat_themselves_for_long_or_for_ever_as_asked(void **
     free(path);
 }
 
+/* Recomputed tokens are not drawn anew: they count once in a repetition, in text and in draws. */
+static void goes_on_counting_after_a_preemption(void **state) {
+    enum { JOBS = 5, PAGES = 10 }; /* one of them scratch */
+    char *path = write_parrot();
+    struct engine_event finished[JOBS];
+    struct engine_stats stats;
+    struct engine_options options = options_for(path);
+    options.repetition_cycles = 12;
+    options.repetition_tokens = 32;
+    options.kv_cache_bytes =
+        PAGES * 16 * 2 * 2 * 2 * 16 * sizeof(uint16_t); /* tiny_llama's sizes */
+    struct engine *engine = open_engine(&options);
+    for (uint64_t i = 0; i < JOBS; i++) {
+        submit(engine, i, greedy_job("(", 140)); /* up to nine pages each */
+    }
+    engine_run_finish(engine, NULL, finished, JOBS);
+    engine_stats(engine, &stats);
+    assert_true(stats.preemptions_total > 0);
+    for (uint64_t i = 0; i < JOBS; i++) {
+        assert_int_equal(finished[i].finish_reason, FINISH_REPETITION);
+        assert_int_equal(finished[i].usage.completion_tokens, 120);
+        assert_int_equal(strlen(finished[i].text), 120);
+        assert_string_equal(finished[i].answer_sha256, finished[0].answer_sha256);
+    }
+    engine_run_free(finished, JOBS);
+    engine_close(engine);
+    free(path);
+}
+
 static void refuses_a_rule_of_repetition_that_makes_no_sense(void **state) {
     char *path = write_parrot(), err[256];
     struct engine *engine = NULL;
@@ -477,6 +506,7 @@ TEST_MAIN(cmocka_unit_test(cuts_at_a_stop_string_wherever_it_begins_and_ends),
           cmocka_unit_test(ends_at_every_end_token_of_the_model),
           cmocka_unit_test(ends_an_answer_that_repeats_itself_and_no_other),
           cmocka_unit_test(lets_answers_repeat_themselves_for_long_or_for_ever_as_asked),
+          cmocka_unit_test(goes_on_counting_after_a_preemption),
           cmocka_unit_test(refuses_a_rule_of_repetition_that_makes_no_sense),
           cmocka_unit_test(draws_by_seed_and_position_alone),
           cmocka_unit_test(tosses_a_fair_coin_over_many_seeds),
