@@ -14,6 +14,7 @@
 #include "kernels/reference/reference.h"
 #if defined(__x86_64__)
 #include "kernels/x86/avx2/avx2.h"
+#include "kernels/x86/avx512/avx512.h"
 #endif
 
 struct cpu_device {
@@ -53,35 +54,72 @@ static const struct kernel_ops cpu_device_avx2 = {.tier = "avx2",
                                                   KERNEL_OPS(CPU_DEVICE_AVX2)
 #undef CPU_DEVICE_AVX2
 };
+
+static const struct kernel_ops cpu_device_avx512 = {.tier = "avx512",
+                                                    .workspace_bytes = reference_workspace_bytes,
+                                                    .page_bytes = reference_page_bytes,
+                                                    .weight_packed_bytes = avx2_weight_packed_bytes,
+                                                    .weight_pack = avx512_weight_pack,
+                                                    .weight_prepare = reference_weight_prepare,
+                                                    .weight_release = reference_weight_release,
+#define CPU_DEVICE_AVX512(op, args) .op = avx512_##op,
+                                                    KERNEL_OPS(CPU_DEVICE_AVX512)
+#undef CPU_DEVICE_AVX512
+};
 #endif
 
-/* Ascending: the last is what "by cpuid" gives. */
-static const struct kernel_ops *const cpu_device_tiers[] = {
-    &cpu_device_reference,
+struct cpu_device_tier {
+    const struct kernel_ops *ops;
+    enum cpu_features_set needs;
+};
+
+/* Ascending: "by cpuid" is the last that the processor can run. On x86-64 the reference is built
+ * with AVX2, too. */
+static const struct cpu_device_tier cpu_device_tiers[] = {
 #if defined(__x86_64__)
-    &cpu_device_avx2,
+    {&cpu_device_reference, CPU_FEATURES_AVX2},
+    {&cpu_device_avx2, CPU_FEATURES_AVX2},
+    {&cpu_device_avx512, CPU_FEATURES_AVX512},
+#else
+    {&cpu_device_reference, CPU_FEATURES_NONE},
 #endif
 };
 #define CPU_DEVICE_TIERS (sizeof cpu_device_tiers / sizeof cpu_device_tiers[0])
 
-/* The table of a tier by its name; NULL or "" is the best that this build has. */
-static const struct kernel_ops *cpu_device_tier(const char *tier, char *err, size_t err_bytes) {
-    char missing[32];
-    cpu_features_missing(missing, sizeof missing);
-    if (missing[0] != '\0') {
-        snprintf(err, err_bytes, "this processor lacks %s", missing);
-        return NULL;
-    }
-    if (tier == NULL || tier[0] == '\0') {
-        return cpu_device_tiers[CPU_DEVICE_TIERS - 1];
-    }
+static const struct kernel_ops *cpu_device_best(const struct cpu_features *features, char *err,
+                                                size_t err_bytes) {
+    const struct kernel_ops *best = NULL;
     for (size_t i = 0; i < CPU_DEVICE_TIERS; i++) {
-        if (strcmp(tier, cpu_device_tiers[i]->tier) == 0) {
-            return cpu_device_tiers[i];
+        char missing[CPU_FEATURES_NAMES_BYTES];
+        cpu_features_missing(features, cpu_device_tiers[i].needs, missing, sizeof missing);
+        if (missing[0] == '\0') {
+            best = cpu_device_tiers[i].ops;
+        } else if (i == 0) {
+            snprintf(err, err_bytes, "this processor lacks %s", missing);
         }
     }
+    return best;
+}
+
+const struct kernel_ops *cpu_device_ops(const char *tier, const struct cpu_features *features,
+                                        char *err, size_t err_bytes) {
+    if (tier == NULL || tier[0] == '\0') {
+        return cpu_device_best(features, err, err_bytes);
+    }
+    for (size_t i = 0; i < CPU_DEVICE_TIERS; i++) {
+        char missing[CPU_FEATURES_NAMES_BYTES];
+        if (strcmp(tier, cpu_device_tiers[i].ops->tier) != 0) {
+            continue;
+        }
+        cpu_features_missing(features, cpu_device_tiers[i].needs, missing, sizeof missing);
+        if (missing[0] != '\0') {
+            snprintf(err, err_bytes, "tier %s: this processor lacks %s", tier, missing);
+            return NULL;
+        }
+        return cpu_device_tiers[i].ops;
+    }
     if (strcmp(tier, "avx512") == 0 || strcmp(tier, "avx2") == 0) {
-        snprintf(err, err_bytes, "tier %s is not built", tier);
+        snprintf(err, err_bytes, "tier %s is not built: it needs an x86-64 processor", tier);
         return NULL;
     }
     snprintf(err, err_bytes, "tier '%.32s' is unknown: use reference, avx2 or avx512", tier);
@@ -241,7 +279,8 @@ static const struct backend cpu_device_backend = {
 enum kernels_status cpu_device_open(const struct device_options *options, struct device **out,
                                     char *err, size_t err_bytes) {
     *out = NULL;
-    const struct kernel_ops *ops = cpu_device_tier(options->tier, err, err_bytes);
+    const struct cpu_features features = cpu_features_read();
+    const struct kernel_ops *ops = cpu_device_ops(options->tier, &features, err, err_bytes);
     if (ops == NULL) {
         return KERNELS_NO_DEVICE;
     }

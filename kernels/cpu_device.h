@@ -6,12 +6,18 @@
 #ifndef SOLFLEET_KERNELS_CPU_DEVICE_H
 #define SOLFLEET_KERNELS_CPU_DEVICE_H
 
+#include "kernels/cpu_features.h"
 #include "kernels/device.h"
 #include "kernels/pool.h"
 
 /* As device_open, for the specs "cpu" and "auto". */
 enum kernels_status cpu_device_open(const struct device_options *options, struct device **out,
                                     char *err, size_t err_bytes) KERNELS_CHECK_RESULT;
+
+/* The table of a tier by its name; NULL or "" is the best that such a processor can run. NULL with
+ * the reason in err when the name is unknown or the processor lacks what the tier needs. */
+const struct kernel_ops *cpu_device_ops(const char *tier, const struct cpu_features *features,
+                                        char *err, size_t err_bytes);
 
 /* Borrowed until device_close. */
 struct pool *cpu_device_pool(const struct device *device);

@@ -42,7 +42,7 @@ struct device_info {
 };
 
 /* KERNELS_NO_DEVICE with the reason in err when the device, the tier or the instructions it needs
- * are absent (e.g. "no CUDA device: …", "tier avx512: this processor lacks avx512vnni"). */
+ * are absent (e.g. "no CUDA device: …", "tier avx512: this processor lacks avx512_vnni"). */
 enum kernels_status device_open(const struct device_options *options, struct device **out,
                                 char *err, size_t err_bytes) KERNELS_CHECK_RESULT;
 /* Accepts NULL. Everything allocated from it must have been freed. */

@@ -3,7 +3,7 @@
  * One block of memory, sections aligned to 64 bytes, in this order; a section that the form does
  * not need is empty.
  *   values       F16, F32: panels of 16 outputs, [ceil(N/16), K, 16]: a step of k reads the weights
- *                of 16 outputs side by side. INT8: as in the source, [N, K] (avx2 has its own).
+ *                of 16 outputs side by side. INT8: as in the source, [N, K] (x86: avx2/weight.h).
  *   scale        f32 [N16, Q]    N16 = N rounded up to 16; what is past N is zero
  *   zero_point   i32 [N16, Q]
  *   row_sum      i32 [N16, Q]    sum of the weights of a group, for activation zero points

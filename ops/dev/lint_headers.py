@@ -14,6 +14,7 @@ ALSO_CXX = {"kernels/ops.h", "kernels/device.h", "kernels/canonical.h", "kernels
 WARNINGS = ["-Wall", "-Wextra", "-Wshadow", "-Wconversion", "-Wundef", "-Werror"]
 AS_C = ["gcc", "-x", "c", "-std=c11", "-D_GNU_SOURCE", "-Wpedantic", "-Wstrict-prototypes",
         "-mavx2", "-mfma", "-mf16c"]
+AVX512 = ["-mavx512f", "-mavx512bw", "-mavx512vl", "-mavx512dq", "-mavx512vnni"]
 AS_CXX = ["clang-14", "-x", "c++", "-std=c++17", "-Wpedantic", "-Wno-unused-function"]
 
 
@@ -34,7 +35,8 @@ def compile_alone(path, command):
 def main():
     paths = [path.relative_to(ROOT).as_posix() for folder in FOLDERS
              for path in sorted((ROOT / folder).rglob("*.h"))]
-    jobs = [(path, AS_C) for path in paths] + [(path, AS_CXX) for path in paths if path in ALSO_CXX]
+    jobs = [(path, AS_C + AVX512 if "/avx512/" in path else AS_C) for path in paths]
+    jobs += [(path, AS_CXX) for path in paths if path in ALSO_CXX]
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         said = list(pool.map(lambda job: compile_alone(*job), jobs))
     said += [guard_complaint(path, (ROOT / path).read_text()) for path in paths]

@@ -113,12 +113,16 @@ static void assert_same_answers(const struct answers *a, const struct answers *b
     }
 }
 
+/* Whether this processor can run a tier; anything else that keeps an engine from opening fails. */
 static bool has_tier(const char *tier) {
     struct engine_options options = default_options();
     char err[512] = "";
     struct engine *engine = NULL;
     options.cpu_tier = tier;
     enum engine_status status = engine_open(&options, &engine, err, sizeof err);
+    if (status != ENGINE_OK && strstr(err, "this processor lacks") == NULL) {
+        fail_msg("tier %s: %s", tier, err);
+    }
     engine_close(engine);
     return status == ENGINE_OK;
 }
@@ -139,11 +143,17 @@ static const struct answers *answers_alone(const char *policy) {
     return &alone;
 }
 
-static void check_matrix(const char *policy) {
+/* False where this processor lacks a tier; all others have been checked then. */
+static bool check_matrix(const char *policy) {
     static const char *const tiers[] = {"reference", "avx2", "avx512"};
     const struct answers *expected = answers_alone(policy);
+    bool complete = true;
     for (size_t tier = 0; tier < 3; tier++) {
-        for (uint32_t threads = 1; threads <= 2 && has_tier(tiers[tier]); threads++) {
+        if (!has_tier(tiers[tier])) {
+            complete = false;
+            continue;
+        }
+        for (uint32_t threads = 1; threads <= 2; threads++) {
             struct answers answers;
             struct engine_options options = default_options();
             options.policy = policy;
@@ -159,15 +169,20 @@ static void check_matrix(const char *policy) {
             assert_true(answers.stats.prefill_chunks_split >= MATRIX_JOBS / 2);
         }
     }
+    return complete;
 }
 
 static void gives_the_same_answers_alone_batched_chunked_and_threaded_on_every_tier(void **state) {
-    check_matrix("int8");
+    if (!check_matrix("int8")) {
+        TEST_SKIP("this CPU lacks a tier");
+    }
 }
 
 static void gives_the_same_answers_everywhere_in_f32_and_f16_too(void **state) {
-    check_matrix("f32");
-    check_matrix("f16");
+    bool f32 = check_matrix("f32"), f16 = check_matrix("f16");
+    if (!f32 || !f16) {
+        TEST_SKIP("this CPU lacks a tier");
+    }
 }
 
 /* ---------------------------------------------------------------- one job at a time */

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "kernels/cpu_device.h"
 #include "kernels/device.h"
 #include "kernels/ops.h"
 
@@ -24,7 +25,6 @@ static void refuses_what_is_not_here_and_says_why(void **state) {
     } cases[] = {
         {{"cuda:0", NULL, 1}, "no CUDA device: this build has no CUDA back end"},
         {{"tpu", NULL, 1}, "device 'tpu' is unknown: use cpu, cuda:N or auto"},
-        {{"cpu", "avx512", 1}, "tier avx512 is not built"},
         {{"cpu", "sse9", 1}, "tier 'sse9' is unknown: use reference, avx2 or avx512"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -35,6 +35,33 @@ static void refuses_what_is_not_here_and_says_why(void **state) {
         assert_string_equal(err, cases[i].said);
         assert_null(device);
     }
+}
+
+static const char *tier_on(const char *tier, const struct cpu_features *features, char *err) {
+    err[0] = '\0';
+    const struct kernel_ops *ops = cpu_device_ops(tier, features, err, 256);
+    assert_true((ops == NULL) == (err[0] != '\0'));
+    return ops != NULL ? ops->tier : NULL;
+}
+
+/* Processors as their registers describe them: with everything, AVX2 only, nothing. */
+static void runs_the_best_tier_of_a_processor_and_refuses_others_by_name(void **state) {
+    const struct cpu_features new = {0xFFFFFFFFu, 0xFFFFFFFFu, 0xFFFFFFFFu, 0xFFFFFFFFu};
+    const struct cpu_features old = {0xFFFFFFFFu, 1u << 5, 0, 0x7u}, none = {0};
+    char err[256];
+    assert_string_equal(tier_on(NULL, &new, err), "avx512");
+    assert_string_equal(tier_on("", &old, err), "avx2");
+    assert_string_equal(tier_on("avx512", &new, err), "avx512");
+    assert_string_equal(tier_on("avx2", &new, err), "avx2");
+    assert_string_equal(tier_on("avx2", &old, err), "avx2");
+    assert_string_equal(tier_on("reference", &old, err), "reference");
+    assert_null(tier_on("avx512", &old, err));
+    assert_string_equal(err, "tier avx512: this processor lacks avx512f, avx512dq, avx512bw, "
+                             "avx512vl, avx512_vnni");
+    assert_null(tier_on("avx2", &none, err));
+    assert_string_equal(err, "tier avx2: this processor lacks avx2, fma, f16c");
+    assert_null(tier_on(NULL, &none, err));
+    assert_string_equal(err, "this processor lacks avx2, fma, f16c");
 }
 
 static void refuses_more_threads_than_a_pool_has(void **state) {
@@ -157,6 +184,7 @@ static void has_every_op_of_the_table_in_the_reference(void **state) {
 }
 
 TEST_MAIN(cmocka_unit_test(refuses_what_is_not_here_and_says_why),
+          cmocka_unit_test(runs_the_best_tier_of_a_processor_and_refuses_others_by_name),
           cmocka_unit_test(refuses_more_threads_than_a_pool_has),
           cmocka_unit_test(auto_is_the_cpu_where_no_card_is_built_in),
           cmocka_unit_test(describes_itself),

@@ -50,6 +50,22 @@ static void body_rows(const struct kernel_test *test) {
     }
 }
 
+static void body_crowd(const struct kernel_test *test) {
+    uint64_t random = test_seed() + 8;
+    try_shape(test,
+              (struct kernel_int8_shape){.rows = 401,
+                                         .n = 117,
+                                         .k = 13,
+                                         .activation = ACTIVATION_PER_TOKEN,
+                                         .bias = true,
+                                         .residual = true},
+              &random);
+}
+
+static void is_exact_for_hundreds_of_rows(void **state) {
+    kernel_test_each(body_crowd);
+}
+
 static void is_exact_for_1_to_17_rows(void **state) {
     kernel_test_each(body_rows);
 }
@@ -89,26 +105,35 @@ static void is_exact_where_pairs_come_near_16_bits(void **state) {
     kernel_test_each(body_extremes);
 }
 
-static void body_saturating(const struct kernel_test *test) {
+/* One value throughout, so that nothing cancels on the way: the largest sums there are. */
+static void try_uniform(const struct kernel_test *test, uint32_t k, int8_t w, int8_t q) {
     uint64_t random = test_seed() + 3;
     const struct kernel_int8_shape shape = {
-        .rows = 4, .n = 32, .k = 64, .activation = ACTIVATION_PER_TOKEN};
-    for (int sign = -1; sign <= 1; sign += 2) {
-        struct kernel_int8 problem;
-        kernel_int8_init(&problem, &shape, &random);
-        memset(problem.weights, -128, 32 * 64);
-        memset(problem.x.q, sign * 127, 4 * 64);
-        for (uint32_t i = 0; i < 4 * 32; i++) {
-            problem.sum[i] = 64 * -128 * sign * 127;
-            float both = problem.x.scale[i / 32] * problem.weight_scale[i % 32];
-            problem.y[i] = (float)problem.sum[i] * both;
+        .rows = 4, .n = 18, .k = k, .activation = ACTIVATION_PER_TOKEN};
+    struct kernel_int8 problem;
+    kernel_int8_init(&problem, &shape, &random);
+    memset(problem.weights, w, (size_t)shape.n * k);
+    memset(problem.x.q, q, (size_t)shape.rows * k);
+    for (uint32_t i = 0; i < shape.rows * shape.n; i++) {
+        problem.sum[i] = (int32_t)k * w * q;
+        float both = problem.x.scale[i / shape.n] * problem.weight_scale[i % shape.n];
+        problem.y[i] = (float)problem.sum[i] * both;
+    }
+    check(test, &problem);
+    kernel_int8_deinit(&problem);
+}
+
+static void body_saturating(const struct kernel_test *test) {
+    static const uint32_t lengths[] = {2, 64, 131, KERNELS_K_MAX - 1, KERNELS_K_MAX};
+    for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
+        for (int sign = -1; sign <= 1; sign += 2) {
+            try_uniform(test, lengths[i], -128, (int8_t)(sign * 127));
+            try_uniform(test, lengths[i], 127, (int8_t)(sign * 127));
         }
-        check(test, &problem);
-        kernel_int8_deinit(&problem);
     }
 }
 
-static void is_exact_for_weights_of_minus_128_throughout(void **state) {
+static void is_exact_for_the_largest_weights_and_inputs_throughout(void **state) {
     kernel_test_each(body_saturating);
 }
 
@@ -266,9 +291,10 @@ static void refuses_arguments_that_break_the_contract(void **state) {
 }
 
 TEST_MAIN(cmocka_unit_test(is_exact_for_1_to_17_rows),
+          cmocka_unit_test(is_exact_for_hundreds_of_rows),
           cmocka_unit_test(is_exact_for_shapes_of_no_round_number),
           cmocka_unit_test(is_exact_where_pairs_come_near_16_bits),
-          cmocka_unit_test(is_exact_for_weights_of_minus_128_throughout),
+          cmocka_unit_test(is_exact_for_the_largest_weights_and_inputs_throughout),
           cmocka_unit_test(is_exact_for_zero_points_groups_and_static_scales),
           cmocka_unit_test(is_exact_for_the_longest_sums),
           cmocka_unit_test(takes_the_residual_in_place),

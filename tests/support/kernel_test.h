@@ -15,9 +15,10 @@ struct kernel_test {
     char label[32]; /* "avx2, 2 threads", for messages */
 };
 
-/* Runs body for every tier of this build and thread count; skips, with a reason, where the CPU has
- * none. */
-void kernel_test_each(void (*body)(const struct kernel_test *test));
+/* Runs body for every tier and thread count. Called by a case itself: where the CPU lacks a tier,
+ * that case counts as skipped, with the reason, once the tiers that it has are done. */
+#define kernel_test_each(body) kernel_test_each_of(__func__, body)
+void kernel_test_each_of(const char *test_case, void (*body)(const struct kernel_test *test));
 
 /* Zeroed memory aligned as device memory, followed by a guard that kernel_test_free checks. */
 void *kernel_test_alloc(size_t bytes);

@@ -1,0 +1,40 @@
+/* The INT8 matrix product on panels. */
+#include "kernels/cpu_device.h"
+#include "kernels/reference/check.h"
+#include "kernels/x86/avx512/avx512.h"
+#include "kernels/x86/avx512/int8.h"
+
+/* ---------------------------------------------------------------- launchers */
+
+static void gemm_i8_range(void *context, uint32_t begin, uint32_t end, uint32_t worker) {
+    (void)worker;
+    const struct gemm_i8_args *args = context;
+    const struct weight_form *form = &args->weight->form;
+    const uint8_t *values = args->weight->packed;
+    for (uint32_t t = 0; t < args->rows; t++) {
+        const int8_t *q = args->x.q + (size_t)t * form->k;
+        const int32_t start = avx512_i8_start(q, form->k);
+        int32_t *out = args->sum + (size_t)t * form->n;
+        for (uint32_t panel = begin; panel < end; panel++) {
+            __m512i sum[1][AVX512_I8_PANELS];
+            avx512_i8_tile(values + panel * avx2_panel_bytes(form->k), form->k, q, &start, 1, 1,
+                           sum);
+            _mm512_mask_storeu_epi32(out + panel * REFERENCE_PANEL,
+                                     avx512_panel_mask(form->n, panel), sum[0][0]);
+        }
+    }
+}
+
+enum kernels_status avx512_gemm_i8(struct device *device, const struct gemm_i8_args *args) {
+    if (!check_gemm_i8(args)) {
+        return KERNELS_INVALID;
+    }
+    if (!avx2_takes(&args->weight->form)) {
+        return reference_gemm_i8(device, args);
+    }
+    struct gemm_i8_args job = *args;
+    pool_run_ranges(cpu_device_pool(device), gemm_i8_range, &job,
+                    reference_panels(args->weight->form.n),
+                    (uint64_t)args->rows * args->weight->form.k / 4);
+    return KERNELS_OK;
+}

@@ -1,0 +1,161 @@
+/* Rows of floats times a 16- or 32-bit weight: an FMA chain an output, a panel of 16 in a register.
+ * An FMA takes about four cycles and one or two start in one, so at least eight chains run side by
+ * side: few rows take several panels at a time. */
+#include <immintrin.h>
+
+#include "kernels/cpu_device.h"
+#include "kernels/reference/check.h"
+#include "kernels/reference/weight.h"
+#include "kernels/x86/avx512/avx512.h"
+
+/* ---------------------------------------------------------------- kernels */
+
+#define LINEAR_F32_ROWS 6u   /* rows and */
+#define LINEAR_F32_PANELS 4u /* panels of a tile: 24 chains of 16 outputs */
+
+struct linear_f32_job {
+    const struct linear_f32_args *args;
+    const float *bias; /* [N16] or NULL */
+};
+
+/* The 16 weights of a step, `index` onwards of the panels, as f32. */
+static inline __m512 linear_f32_weights(const void *values, size_t index, const bool half) {
+    if (half) {
+        const uint16_t *at = (const uint16_t *)values + index;
+        return _mm512_cvtph_ps(_mm256_load_si256((const __m256i *)(const void *)at));
+    }
+    return _mm512_load_ps((const float *)values + index);
+}
+
+/* The outputs of panel `panel` that exist, of row t: bias, then residual, then memory. */
+static inline void linear_f32_store(const struct linear_f32_job *job, uint32_t panel, uint32_t t,
+                                    __m512 y) {
+    const struct linear_f32_args *args = job->args;
+    uint32_t n = panel * REFERENCE_PANEL, n_count = args->weight->form.n, left = n_count - n;
+    size_t at = (size_t)t * n_count + n;
+    __mmask16 exist = left < REFERENCE_PANEL ? (__mmask16)((1u << left) - 1u) : (__mmask16)0xFFFF;
+    if (job->bias != NULL) {
+        y = _mm512_add_ps(y, _mm512_load_ps(job->bias + n));
+    }
+    if (args->residual != NULL) {
+        y = _mm512_add_ps(_mm512_maskz_loadu_ps(exist, args->residual + at), y);
+    }
+    _mm512_mask_storeu_ps(args->y + at, exist, y);
+}
+
+/* Chains of rows t .. t + rows - 1 over panels `panel` .. panel + panels - 1; panels, rows and half
+ * are constants where this is inlined, so that acc stands in registers. */
+static inline __attribute__((always_inline)) void
+linear_f32_tile(const struct linear_f32_job *job, uint32_t panel, uint32_t t, const uint32_t rows,
+                const uint32_t panels, const bool half) {
+    const struct weight *weight = job->args->weight;
+    uint32_t k_count = weight->form.k;
+    const float *x = job->args->x + (size_t)t * k_count;
+    size_t first = reference_panel_index(panel * REFERENCE_PANEL, 0, k_count);
+    size_t panel_elements = (size_t)k_count * REFERENCE_PANEL;
+    __m512 acc[LINEAR_F32_ROWS][LINEAR_F32_PANELS];
+#pragma GCC unroll 6
+    for (uint32_t r = 0; r < rows; r++) {
+#pragma GCC unroll 4
+        for (uint32_t p = 0; p < panels; p++) {
+            acc[r][p] = _mm512_setzero_ps();
+        }
+    }
+    for (uint32_t k = 0; k < k_count; k++) {
+        __m512 w[LINEAR_F32_PANELS];
+#pragma GCC unroll 4
+        for (uint32_t p = 0; p < panels; p++) {
+            w[p] = linear_f32_weights(
+                weight->packed, first + p * panel_elements + (size_t)k * REFERENCE_PANEL, half);
+        }
+#pragma GCC unroll 6
+        for (uint32_t r = 0; r < rows; r++) {
+            __m512 input = _mm512_set1_ps(x[(size_t)r * k_count + k]);
+#pragma GCC unroll 4
+            for (uint32_t p = 0; p < panels; p++) {
+                acc[r][p] = _mm512_fmadd_ps(input, w[p], acc[r][p]);
+            }
+        }
+    }
+#pragma GCC unroll 6
+    for (uint32_t r = 0; r < rows; r++) {
+#pragma GCC unroll 4
+        for (uint32_t p = 0; p < panels; p++) {
+            linear_f32_store(job, panel + p, t + r, acc[r][p]);
+        }
+    }
+}
+
+/* Instances by the number of rows. */
+static inline __attribute__((always_inline)) void
+linear_f32_rows(const struct linear_f32_job *job, uint32_t panel, uint32_t t, uint32_t rows,
+                const uint32_t panels, const bool half) {
+    switch (rows) {
+    case 1: linear_f32_tile(job, panel, t, 1, panels, half); break;
+    case 2: linear_f32_tile(job, panel, t, 2, panels, half); break;
+    case 3: linear_f32_tile(job, panel, t, 3, panels, half); break;
+    case 4: linear_f32_tile(job, panel, t, 4, panels, half); break;
+    case 5: linear_f32_tile(job, panel, t, 5, panels, half); break;
+    default: linear_f32_tile(job, panel, t, LINEAR_F32_ROWS, panels, half); break;
+    }
+}
+
+static void linear_f32_rows_f16(const struct linear_f32_job *job, uint32_t panel, uint32_t panels,
+                                uint32_t t, uint32_t rows) {
+    if (panels == LINEAR_F32_PANELS) {
+        linear_f32_rows(job, panel, t, rows, LINEAR_F32_PANELS, true);
+        return;
+    }
+    for (uint32_t p = panel; p < panel + panels; p++) {
+        linear_f32_rows(job, p, t, rows, 1, true);
+    }
+}
+
+static void linear_f32_rows_f32(const struct linear_f32_job *job, uint32_t panel, uint32_t panels,
+                                uint32_t t, uint32_t rows) {
+    if (panels == LINEAR_F32_PANELS) {
+        linear_f32_rows(job, panel, t, rows, LINEAR_F32_PANELS, false);
+        return;
+    }
+    for (uint32_t p = panel; p < panel + panels; p++) {
+        linear_f32_rows(job, p, t, rows, 1, false);
+    }
+}
+
+/* ---------------------------------------------------------------- launchers */
+
+/* Tiles of LINEAR_F32_PANELS panels; rows in nearly equal blocks, so that none is left with one. */
+static void linear_f32_range(void *context, uint32_t begin, uint32_t end, uint32_t worker) {
+    (void)worker;
+    const struct linear_f32_job *job = context;
+    const struct weight_form *form = &job->args->weight->form;
+    uint32_t rows = job->args->rows, panel_count = reference_panels(form->n);
+    uint32_t blocks = (rows - 1) / LINEAR_F32_ROWS + 1;
+    for (uint32_t tile = begin; tile < end; tile++) {
+        uint32_t panel = tile * LINEAR_F32_PANELS, left = panel_count - panel;
+        uint32_t panels = left < LINEAR_F32_PANELS ? left : LINEAR_F32_PANELS;
+        uint32_t t = 0;
+        for (uint32_t b = 0; b < blocks; b++) {
+            uint32_t count = rows / blocks + (b < rows % blocks);
+            if (form->type == ELEMENT_F16) {
+                linear_f32_rows_f16(job, panel, panels, t, count);
+            } else {
+                linear_f32_rows_f32(job, panel, panels, t, count);
+            }
+            t += count;
+        }
+    }
+}
+
+enum kernels_status avx512_linear_f32(struct device *device, const struct linear_f32_args *args) {
+    if (!check_linear_f32(args)) {
+        return KERNELS_INVALID;
+    }
+    const struct weight_form *form = &args->weight->form;
+    struct linear_f32_job job = {
+        args, reference_weight_view(args->weight, reference_weight_values_bytes(form)).bias};
+    uint32_t tiles = (reference_panels(form->n) - 1) / LINEAR_F32_PANELS + 1;
+    pool_run_ranges(cpu_device_pool(device), linear_f32_range, &job, tiles,
+                    (uint64_t)args->rows * form->k * 2u);
+    return KERNELS_OK;
+}

@@ -1,0 +1,113 @@
+/* The INT8 product with its epilogue in registers. */
+#include "kernels/cpu_device.h"
+#include "kernels/reference/check.h"
+#include "kernels/x86/avx512/avx512.h"
+#include "kernels/x86/avx512/int8.h"
+
+/* ---------------------------------------------------------------- kernels */
+
+struct linear_i8_job {
+    const struct linear_i8_args *args;
+    struct reference_weight_view view;
+};
+
+/* The outputs of panel `panel` that exist, of row t: sums to floats as canonical_dequantize. */
+static inline void linear_i8_store(const struct linear_i8_job *job, uint32_t panel, uint32_t t,
+                                   __m512i sum) {
+    const struct linear_i8_args *args = job->args;
+    uint32_t n = panel * REFERENCE_PANEL, n_count = args->weight->form.n;
+    size_t at = (size_t)t * n_count + n;
+    __mmask16 exist = avx512_panel_mask(n_count, panel);
+    __m512 value = _mm512_cvtepi32_ps(sum);
+    __m512 scale =
+        _mm512_mul_ps(_mm512_set1_ps(args->x.scale[t]), _mm512_load_ps(job->view.scale + n));
+    __m512 y = job->view.bias != NULL
+                   ? _mm512_fmadd_ps(value, scale, _mm512_load_ps(job->view.bias + n))
+                   : _mm512_mul_ps(value, scale);
+    if (args->residual != NULL) {
+        y = _mm512_add_ps(_mm512_maskz_loadu_ps(exist, args->residual + at), y);
+    }
+    _mm512_mask_storeu_ps(args->y + at, exist, y);
+}
+
+static inline __attribute__((always_inline)) void
+linear_i8_tile(const struct linear_i8_job *job, uint32_t panel, uint32_t t, const int32_t *start,
+               const uint32_t rows, const uint32_t panels) {
+    const struct linear_i8_args *args = job->args;
+    uint32_t k = args->weight->form.k;
+    const uint8_t *values = (const uint8_t *)job->view.values + panel * avx2_panel_bytes(k);
+    __m512i sum[AVX512_I8_ROWS][AVX512_I8_PANELS];
+    avx512_i8_tile(values, k, args->x.q + (size_t)t * k, start, rows, panels, sum);
+    for (uint32_t r = 0; r < rows; r++) {
+        for (uint32_t p = 0; p < panels; p++) {
+            linear_i8_store(job, panel + p, t + r, sum[r][p]);
+        }
+    }
+}
+
+/* Instances by the number of rows. */
+static inline __attribute__((always_inline)) void
+linear_i8_rows(const struct linear_i8_job *job, uint32_t panel, uint32_t t, const int32_t *start,
+               uint32_t rows, const uint32_t panels) {
+    switch (rows) {
+    case 1: linear_i8_tile(job, panel, t, start, 1, panels); break;
+    case 2: linear_i8_tile(job, panel, t, start, 2, panels); break;
+    case 3: linear_i8_tile(job, panel, t, start, 3, panels); break;
+    case 4: linear_i8_tile(job, panel, t, start, 4, panels); break;
+    case 5: linear_i8_tile(job, panel, t, start, 5, panels); break;
+    default: linear_i8_tile(job, panel, t, start, AVX512_I8_ROWS, panels); break;
+    }
+}
+
+/* ---------------------------------------------------------------- launchers */
+
+/* Rows first .. first + rows - 1, in nearly equal blocks, so that none is left with one. */
+static void linear_i8_group(const struct linear_i8_job *job, uint32_t begin, uint32_t end,
+                            uint32_t first, uint32_t rows) {
+    int32_t start[AVX512_I8_BLOCK];
+    uint32_t k = job->args->weight->form.k, blocks = (rows - 1) / AVX512_I8_ROWS + 1;
+    uint32_t panel_count = reference_panels(job->args->weight->form.n);
+    for (uint32_t r = 0; r < rows; r++) {
+        start[r] = avx512_i8_start(job->args->x.q + (size_t)(first + r) * k, k);
+    }
+    for (uint32_t tile = begin; tile < end; tile++) {
+        uint32_t panel = tile * AVX512_I8_PANELS, r = 0;
+        for (uint32_t b = 0; b < blocks; b++) {
+            uint32_t count = rows / blocks + (b < rows % blocks);
+            if (panel + AVX512_I8_PANELS <= panel_count) {
+                linear_i8_rows(job, panel, first + r, start + r, count, AVX512_I8_PANELS);
+            } else {
+                for (uint32_t p = panel; p < panel_count; p++) {
+                    linear_i8_rows(job, p, first + r, start + r, count, 1);
+                }
+            }
+            r += count;
+        }
+    }
+}
+
+static void linear_i8_range(void *context, uint32_t begin, uint32_t end, uint32_t worker) {
+    (void)worker;
+    const struct linear_i8_job *job = context;
+    uint32_t rows = job->args->rows;
+    for (uint32_t t = 0; t < rows; t += AVX512_I8_BLOCK) {
+        uint32_t left = rows - t;
+        linear_i8_group(job, begin, end, t, left < AVX512_I8_BLOCK ? left : AVX512_I8_BLOCK);
+    }
+}
+
+enum kernels_status avx512_linear_i8(struct device *device, const struct linear_i8_args *args) {
+    if (!check_linear_i8(args)) {
+        return KERNELS_INVALID;
+    }
+    const struct weight_form *form = &args->weight->form;
+    if (!avx2_takes(form)) {
+        return reference_linear_i8(device, args);
+    }
+    struct linear_i8_job job = {
+        args, reference_weight_view(args->weight, avx2_weight_values_bytes(form))};
+    uint32_t tiles = (reference_panels(form->n) - 1) / AVX512_I8_PANELS + 1;
+    pool_run_ranges(cpu_device_pool(device), linear_i8_range, &job, tiles,
+                    (uint64_t)args->rows * form->k / 3);
+    return KERNELS_OK;
+}
