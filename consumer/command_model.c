@@ -1,24 +1,42 @@
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "consumer/command.h"
 #include "consumer/command_model.h"
 #include "consumer/config.h"
+#include "consumer/engine_config.h"
+#include "consumer/model_sizing.h"
+#include "engine/engine_plan.h"
 #include "engine/model_policy.h"
 #include "schemas/json_writer.h"
 
 struct command_model_facts {
     struct model_identity identity;
     struct model_config config;
-    struct model_plan plan;
+    struct engine_options options; /* as an engine would take them */
+    struct engine_plan plan;       /* for this device and the memory that is free now */
+    struct model_sizing sizing;
+    struct device_info device_info;
     enum model_policy policy;
     double int8_share_percent;
 };
+
+/* The plan line by line. */
+struct command_model_purpose {
+    const char *key, *text;
+    size_t bytes;
+};
+
+enum { COMMAND_MODEL_PURPOSES = 9 };
 
 static const char command_model_help[] =
     "Checks a model file and tells what is in it, and what it needs on a device.\n"
     "\n"
     "  solfleet model models/SmolLM2-135M-Instruct.Q4_1.gguf --policy int8\n"
+    "\n"
+    "The plan is the one that a worker with the same options makes and logs before it reserves\n"
+    "anything. The table is for batches all of whose sequences may fill the context.\n"
     "\n"
     "Every size, name and type in the file is checked, and its tokenizer and chat template are\n"
     "opened; the values of its weights are looked at only when it is loaded.\n"
@@ -50,10 +68,26 @@ static const char *command_model_template(const struct command_model_facts *fact
     return facts->identity.chat == CHAT_TEMPLATE_CHATML ? "chatml" : "none";
 }
 
-static void command_model_print_text(const struct command_model_facts *facts) {
+static void command_model_list(const struct command_model_facts *facts,
+                               struct command_model_purpose out[COMMAND_MODEL_PURPOSES]) {
+    const struct model_plan *model = &facts->plan.model;
+    const struct forward_plan *forward = &facts->plan.forward;
+    const struct command_model_purpose purposes[COMMAND_MODEL_PURPOSES] = {
+        {"block_weight_bytes", "weights of the blocks", model->block_weight_bytes},
+        {"embedding_bytes", "embedding", model->embedding_bytes},
+        {"head_bytes", "head", model->head_bytes},
+        {"norm_bytes", "norms", model->norm_bytes},
+        {"rope_bytes", "rotary tables", model->rope_bytes},
+        {"kv_bytes", "keys and values", forward->kv_bytes},
+        {"activation_bytes", "activations, one set for all layers", forward->activation_bytes},
+        {"workspace_bytes", "workspace", forward->workspace_bytes},
+        {"batch_bytes", "batches, on the host and on the device", 2 * forward->batch_bytes},
+    };
+    memcpy(out, purposes, sizeof purposes);
+}
+
+static void command_model_print_file(const struct command_model_facts *facts) {
     const struct model_config *config = &facts->config;
-    const struct model_plan *plan = &facts->plan;
-    const double mib = 1 << 20;
     printf("%s\n", facts->identity.name);
     printf("  sha256        %s\n", facts->identity.sha256);
     printf("  architecture  %s: %u layers, width %u, %u heads (%u for keys and values) of %u, "
@@ -64,16 +98,71 @@ static void command_model_print_text(const struct command_model_facts *facts) {
            config->tied_head ? "tied" : "its own");
     printf("  context       %u tokens\n", config->context_tokens);
     printf("  template      %s\n", command_model_template(facts));
-    printf("  file          %.1f MiB: %s\n", (double)facts->identity.file_bytes / mib,
+    printf("  file          %.1f MiB: %s\n", (double)facts->identity.file_bytes / (1 << 20),
            facts->identity.formats);
-    printf("under policy %s\n", model_policy_name(facts->policy));
-    printf("  INT8          %.1f %% of the blocks' multiply-adds\n", facts->int8_share_percent);
-    printf("  weights       %.1f MiB: blocks %.1f, embedding %.1f, head %.1f, norms %.1f, rotary "
-           "tables %.1f\n",
-           (double)plan->total_bytes / mib, (double)plan->block_weight_bytes / mib,
-           (double)plan->embedding_bytes / mib, (double)plan->head_bytes / mib,
-           (double)plan->norm_bytes / mib, (double)plan->rope_bytes / mib);
-    printf("  keys, values  %.1f KiB a token\n", (double)plan->page_bytes / KV_PAGE_TOKENS / 1024);
+}
+
+static const char *command_model_type(const struct command_model_facts *facts,
+                                      enum model_linear linear, uint32_t layer) {
+    return model_sizing_type_name(
+        model_policy_linear(facts->policy, linear, layer, facts->config.layers));
+}
+
+static void command_model_print_precision(const struct command_model_facts *facts) {
+    const char *table = model_sizing_type_name(model_policy_table(facts->policy));
+    printf("precision under policy %s\n", model_policy_name(facts->policy));
+    for (uint32_t first = 0, last; first < facts->config.layers; first = last + 1) {
+        last = model_sizing_last_alike(facts->policy, &facts->config, first);
+        printf("  layers %u to %u: query, key and value %s, output %s, gate and up %s, down %s\n",
+               first, last, command_model_type(facts, MODEL_LINEAR_QKV, first),
+               command_model_type(facts, MODEL_LINEAR_OUTPUT, first),
+               command_model_type(facts, MODEL_LINEAR_GATE_UP, first),
+               command_model_type(facts, MODEL_LINEAR_DOWN, first));
+    }
+    printf("  embedding %s, head %s, norms F32, keys and values %s\n", table, table,
+           model_sizing_type_name(model_policy_kv(facts->policy)));
+    printf("  INT8: %.1f %% of the blocks' multiply-adds\n", facts->int8_share_percent);
+}
+
+static void command_model_print_plan(const struct command_model_facts *facts) {
+    const double mib = 1 << 20;
+    const struct engine_plan *plan = &facts->plan;
+    struct command_model_purpose purposes[COMMAND_MODEL_PURPOSES];
+    command_model_list(facts, purposes);
+    printf("plan on %s: %u sequences in a step, up to %u tokens each\n", facts->device_info.name,
+           facts->options.max_batch_size, facts->options.max_model_len);
+    for (size_t i = 0; i < COMMAND_MODEL_PURPOSES; i++) {
+        printf("  %15zu bytes %10.1f MiB  %s\n", purposes[i].bytes, (double)purposes[i].bytes / mib,
+               purposes[i].text);
+    }
+    printf("  %15zu bytes %10.1f MiB  in all; %.1f MiB are free\n", plan->total_bytes,
+           (double)plan->total_bytes / mib, (double)facts->device_info.memory_free_bytes / mib);
+    printf("  keys and values: %.1f KiB a token, room for %zu tokens\n",
+           (double)plan->model.page_bytes / KV_PAGE_TOKENS / 1024,
+           (size_t)(plan->forward_options.page_count - 1) * KV_PAGE_TOKENS);
+}
+
+static void command_model_print_sizing(const struct command_model_facts *facts) {
+    const struct model_sizing *sizing = &facts->sizing;
+    printf("GiB for batches of whole contexts of %u tokens\n  %-10s", sizing->max_model_len,
+           "batch");
+    for (uint32_t batch = 0; batch < MODEL_SIZING_BATCHES; batch++) {
+        printf(" %8u", sizing->batches[batch]);
+    }
+    for (unsigned policy = 0; policy < MODEL_POLICY_COUNT; policy++) {
+        printf("\n  %-10s", model_policy_name((enum model_policy)policy));
+        for (uint32_t batch = 0; batch < MODEL_SIZING_BATCHES; batch++) {
+            printf(" %8.2f", (double)sizing->bytes[policy][batch] / (1 << 30));
+        }
+    }
+    printf("\n");
+}
+
+static void command_model_print_text(const struct command_model_facts *facts) {
+    command_model_print_file(facts);
+    command_model_print_precision(facts);
+    command_model_print_plan(facts);
+    command_model_print_sizing(facts);
 }
 
 static void command_model_uint(struct json_writer *writer, const char *key, uint64_t value) {
@@ -101,8 +190,73 @@ static void command_model_write_config(struct json_writer *writer,
     json_writer_bool(writer, config->tied_head);
 }
 
+static void command_model_write_precision(struct json_writer *writer,
+                                          const struct command_model_facts *facts) {
+    static const char *const keys[MODEL_LINEAR_COUNT] = {
+        [MODEL_LINEAR_QKV] = "qkv",
+        [MODEL_LINEAR_OUTPUT] = "output",
+        [MODEL_LINEAR_GATE_UP] = "gate_up",
+        [MODEL_LINEAR_DOWN] = "down",
+    };
+    const char *table = model_sizing_type_name(model_policy_table(facts->policy));
+    json_writer_key(writer, "precision");
+    json_writer_begin_object(writer);
+    command_model_string(writer, "embedding", table);
+    command_model_string(writer, "head", table);
+    command_model_string(writer, "norms", "F32");
+    command_model_string(writer, "keys_and_values",
+                         model_sizing_type_name(model_policy_kv(facts->policy)));
+    json_writer_key(writer, "layers");
+    json_writer_begin_array(writer);
+    for (uint32_t layer = 0; layer < facts->config.layers; layer++) {
+        json_writer_begin_object(writer);
+        for (unsigned i = 0; i < MODEL_LINEAR_COUNT; i++) {
+            command_model_string(writer, keys[i],
+                                 command_model_type(facts, (enum model_linear)i, layer));
+        }
+        json_writer_end_object(writer);
+    }
+    json_writer_end_array(writer);
+    json_writer_end_object(writer);
+}
+
+static void command_model_write_plan(struct json_writer *writer,
+                                     const struct command_model_facts *facts) {
+    struct command_model_purpose purposes[COMMAND_MODEL_PURPOSES];
+    command_model_list(facts, purposes);
+    json_writer_key(writer, "plan");
+    json_writer_begin_object(writer);
+    command_model_string(writer, "device", facts->device_info.name);
+    command_model_uint(writer, "max_batch_size", facts->options.max_batch_size);
+    command_model_uint(writer, "max_model_len", facts->options.max_model_len);
+    for (size_t i = 0; i < COMMAND_MODEL_PURPOSES; i++) {
+        command_model_uint(writer, purposes[i].key, purposes[i].bytes);
+    }
+    command_model_uint(writer, "total_bytes", facts->plan.total_bytes);
+    command_model_uint(writer, "free_bytes", facts->device_info.memory_free_bytes);
+    command_model_uint(writer, "page_bytes", facts->plan.model.page_bytes);
+    command_model_uint(writer, "kv_pages", facts->plan.forward_options.page_count);
+    json_writer_end_object(writer);
+}
+
+static void command_model_write_sizing(struct json_writer *writer,
+                                       const struct model_sizing *sizing) {
+    json_writer_key(writer, "sizing");
+    json_writer_begin_array(writer);
+    for (unsigned policy = 0; policy < MODEL_POLICY_COUNT; policy++) {
+        for (uint32_t batch = 0; batch < MODEL_SIZING_BATCHES; batch++) {
+            json_writer_begin_object(writer);
+            command_model_string(writer, "policy", model_policy_name((enum model_policy)policy));
+            command_model_uint(writer, "batch", sizing->batches[batch]);
+            command_model_uint(writer, "max_model_len", sizing->max_model_len);
+            command_model_uint(writer, "bytes", sizing->bytes[policy][batch]);
+            json_writer_end_object(writer);
+        }
+    }
+    json_writer_end_array(writer);
+}
+
 static int command_model_print_json(const struct command_model_facts *facts) {
-    const struct model_plan *plan = &facts->plan;
     struct json_writer writer;
     json_writer_init(&writer, 1024);
     json_writer_begin_object(&writer);
@@ -115,13 +269,9 @@ static int command_model_print_json(const struct command_model_facts *facts) {
     command_model_string(&writer, "policy", model_policy_name(facts->policy));
     json_writer_key(&writer, "int8_share_percent");
     json_writer_double(&writer, facts->int8_share_percent);
-    command_model_uint(&writer, "block_weight_bytes", plan->block_weight_bytes);
-    command_model_uint(&writer, "embedding_bytes", plan->embedding_bytes);
-    command_model_uint(&writer, "head_bytes", plan->head_bytes);
-    command_model_uint(&writer, "norm_bytes", plan->norm_bytes);
-    command_model_uint(&writer, "rope_bytes", plan->rope_bytes);
-    command_model_uint(&writer, "total_bytes", plan->total_bytes);
-    command_model_uint(&writer, "page_bytes", plan->page_bytes);
+    command_model_write_precision(&writer, facts);
+    command_model_write_plan(&writer, facts);
+    command_model_write_sizing(&writer, &facts->sizing);
     json_writer_end_object(&writer);
     char *text = json_writer_finish(&writer, NULL);
     if (text == NULL) {
@@ -134,43 +284,63 @@ static int command_model_print_json(const struct command_model_facts *facts) {
 
 /* ---------------------------------------------------------------- running */
 
-static enum model_status command_model_read(const char *path, struct command_model_facts *facts,
-                                            char *err, size_t err_bytes) {
-    struct model_options options = {.path = path, .policy = facts->policy};
-    struct device_options device_options = {.spec = "cpu", .threads = 1};
-    struct device *device;
-    if (device_open(&device_options, &device, err, err_bytes) != KERNELS_OK) {
-        return MODEL_FAILED;
+static enum engine_status command_model_plan(struct command_model_facts *facts,
+                                             const struct device *device, char *err,
+                                             size_t err_bytes) {
+    struct engine_options *options = &facts->options;
+    const struct model_options file = {.path = options->model_path,
+                                       .policy = facts->policy,
+                                       .max_model_len = options->max_model_len};
+    enum model_status described = model_describe(&file, device_ops(device), &facts->config,
+                                                 &facts->plan.model, err, err_bytes);
+    if (described == MODEL_OK) {
+        described = model_identify(options->model_path, &facts->identity, err, err_bytes);
     }
-    enum model_status status =
-        model_describe(&options, device_ops(device), &facts->config, &facts->plan, err, err_bytes);
-    device_close(device);
-    if (status == MODEL_OK) {
-        status = model_identify(path, &facts->identity, err, err_bytes);
+    enum engine_status status = engine_plan_model_status(described);
+    device_describe(device, &facts->device_info);
+    if (status == ENGINE_OK) {
+        status = engine_plan_make(&facts->plan, options, facts->policy, &facts->config, device,
+                                  facts->device_info.memory_free_bytes, err, err_bytes);
     }
+    if (status == ENGINE_OK) {
+        status = model_sizing_make(&facts->sizing, options, &facts->config, device, err, err_bytes);
+    }
+    facts->int8_share_percent = model_policy_int8_share_percent(facts->policy, &facts->config);
     return status;
 }
 
-static int command_model_show(const struct config *config) {
+static int command_model_show(const struct config *config, struct command_model_facts *facts) {
     char err[1024] = "";
-    struct command_model_facts facts = {.policy = MODEL_POLICY_INT8};
-    const char *path = command_model_path(config);
-    if (path == NULL) {
+    struct device *device = NULL;
+    engine_config_options(config, &facts->options);
+    facts->options.model_path = command_model_path(config);
+    if (facts->options.model_path == NULL) {
         return command_fail("model", COMMAND_EXIT_USAGE, "which file? 'solfleet model FILE'");
     }
-    if (!model_policy_parse(config->policy, &facts.policy)) {
-        return command_fail("model", COMMAND_EXIT_USAGE, "unknown policy '%s'", config->policy);
+    engine_plan_fill_defaults(&facts->options);
+    enum engine_status status = engine_plan_check(&facts->options, &facts->policy, err, sizeof err);
+    if (status == ENGINE_OK) {
+        const struct device_options options = {.spec = facts->options.device,
+                                               .tier = facts->options.cpu_tier,
+                                               .threads = facts->options.threads};
+        enum kernels_status opened = device_open(&options, &device, err, sizeof err);
+        status = opened == KERNELS_OK        ? ENGINE_OK
+                 : opened == KERNELS_INVALID ? ENGINE_BAD_OPTION
+                                             : ENGINE_NO_DEVICE;
     }
-    enum model_status status = command_model_read(path, &facts, err, sizeof err);
-    if (status != MODEL_OK) {
-        return command_fail("model", (enum command_exit)command_model_exit(status), "%s", err);
+    if (status == ENGINE_OK) {
+        status = command_model_plan(facts, device, err, sizeof err);
     }
-    facts.int8_share_percent = model_policy_int8_share_percent(facts.policy, &facts.config);
-    if (config->json) {
-        return command_model_print_json(&facts);
+    int code = engine_config_exit(status);
+    if (code != COMMAND_EXIT_OK) {
+        code = command_fail("model", (enum command_exit)code, "%s", err);
+    } else if (config->json) {
+        code = command_model_print_json(facts);
+    } else {
+        command_model_print_text(facts);
     }
-    command_model_print_text(&facts);
-    return COMMAND_EXIT_OK;
+    device_close(device); /* the facts name it */
+    return code;
 }
 
 static int command_model_run(int argc, char **argv) {
@@ -182,9 +352,10 @@ static int command_model_run(int argc, char **argv) {
         .arguments_max = 1,
     };
     struct config config;
+    struct command_model_facts facts = {.policy = MODEL_POLICY_INT8};
     int code;
     if (config_start(&config, &spec, argc, argv, &code) == 0) {
-        code = command_model_show(&config);
+        code = command_model_show(&config, &facts);
     }
     config_deinit(&config);
     return code;

@@ -4,6 +4,7 @@
 #define MODELS (CONFIG_WORKER | CONFIG_GENERATE | CONFIG_MODEL | CONFIG_BENCH | CONFIG_COMPARE)
 #define ENGINES (CONFIG_WORKER | CONFIG_GENERATE | CONFIG_BENCH | CONFIG_COMPARE)
 #define BATCHING (CONFIG_WORKER | CONFIG_BENCH)
+#define PLANNING CONFIG_MODEL /* what decides how much memory is reserved */
 #define KAFKA                                                                      \
     (CONFIG_WORKER | CONFIG_BROKER | CONFIG_TOPICS | CONFIG_SUBMIT | CONFIG_WAIT | \
      CONFIG_RESULTS | CONFIG_BENCH)
@@ -38,11 +39,12 @@ const struct config_option config_table_options[] = {
     TEXT(model, "", MODELS, "model file (GGUF)"),
     CHOICE(policy, "int8", "f32|f16|int8|balanced|latency", MODELS,
            "which layers are computed in which precision"),
-    TEXT(device, "auto", ENGINES, "cpu, cuda:N or auto"),
-    CHOICE(cpu_tier, "auto", "auto|reference|avx2|avx512", ENGINES,
+    TEXT(device, "auto", ENGINES | PLANNING, "cpu, cuda:N or auto"),
+    CHOICE(cpu_tier, "auto", "auto|reference|avx2|avx512", ENGINES | PLANNING,
            "kernels on the CPU; auto: the best that it can run"),
-    INT(threads, "0", 0, 1024, ENGINES, "threads that compute on the CPU; 0: one a core"),
-    INT(kv_cache_bytes, "0", 0, 1e15, ENGINES,
+    INT(threads, "0", 0, 1024, ENGINES | PLANNING,
+        "threads that compute on the CPU; 0: one a core"),
+    INT(kv_cache_bytes, "0", 0, 1e15, ENGINES | PLANNING,
         "memory for keys and values; 0: enough for max_running sequences, within reason"),
     BOOL(prefix_cache, "true", ENGINES,
          "compute what prompts have in common at their beginning once"),
@@ -54,14 +56,14 @@ const struct config_option config_table_options[] = {
 
     CHOICE(profile, "none", "none|low-concurrency|throughput|latency", BATCHING,
            "set of defaults: low-concurrency (few jobs at a time), throughput, latency"),
-    INT(max_batch_size, "32", 1, 1024, BATCHING, "most sequences in one step"),
-    INT(max_running, "0", 0, 1024, BATCHING,
+    INT(max_batch_size, "32", 1, 1024, BATCHING | PLANNING, "most sequences in one step"),
+    INT(max_running, "0", 0, 1024, BATCHING | PLANNING,
         "most sequences that hold memory; 0: as max_batch_size"),
     INT(max_queue_size, "1024", 1, 1048576, BATCHING, "most jobs waiting in the engine"),
     INT(max_batch_tokens, "4096", 16, 1048576, BATCHING, "most prompt tokens in one step"),
-    INT(prefill_chunk_tokens, "256", 16, 65536, BATCHING,
+    INT(prefill_chunk_tokens, "256", 16, 65536, BATCHING | PLANNING,
         "prompt tokens computed in a step beside running answers"),
-    INT(max_model_len, "0", 0, 1048576, ENGINES,
+    INT(max_model_len, "0", 0, 1048576, ENGINES | PLANNING,
         "most tokens of prompt and answer; 0: 4096 or what the model allows, if less"),
     INT(max_queue_delay_ms, "50", 0, 60000, BATCHING, "longest wait for company on an idle device"),
     BOOL(bucket_strict, "false", BATCHING, "do not fill a batch from buckets of other lengths"),

@@ -5,9 +5,8 @@
 
 #include "consumer/command.h"
 #include "consumer/config.h"
-#include "engine/engine.h"
 
-static int engine_config_exit(enum engine_status status) {
+int engine_config_exit(enum engine_status status) {
     switch (status) {
     case ENGINE_OK: return COMMAND_EXIT_OK;
     case ENGINE_BAD_OPTION: return COMMAND_EXIT_USAGE;
@@ -32,10 +31,8 @@ static enum engine_status engine_config_open_null(const struct config *config, s
     return engine_null_open(&options, out, err, err_bytes);
 }
 
-static enum engine_status engine_config_open_real(const struct config *config, struct log *log,
-                                                  struct engine **out, char *err,
-                                                  size_t err_bytes) {
-    struct engine_options options = {
+void engine_config_options(const struct config *config, struct engine_options *options) {
+    *options = (struct engine_options){
         .model_path = config->model,
         .policy = config->policy,
         .device = config->device,
@@ -55,8 +52,15 @@ static enum engine_status engine_config_open_real(const struct config *config, s
         .repetition_tokens = (uint32_t)config->repetition_tokens,
         .prefix_cache_off = !config->prefix_cache,
         .kv_cache_bytes = (size_t)config->kv_cache_bytes,
-        .progress_interval_ms = config->progress_interval_ms,
-        .log = log};
+        .progress_interval_ms = config->progress_interval_ms};
+}
+
+static enum engine_status engine_config_open_real(const struct config *config, struct log *log,
+                                                  struct engine **out, char *err,
+                                                  size_t err_bytes) {
+    struct engine_options options;
+    engine_config_options(config, &options);
+    options.log = log;
     return engine_open(&options, out, err, err_bytes);
 }
 

@@ -1,13 +1,20 @@
-/* The engine that a configuration asks for, opened. Any thread; the engine is the caller's. Refuses
+/* The engine that a configuration asks for: its options, or itself, opened. Any thread; the engine is the caller's. Refuses
  * to know what the engine is for. */
 #ifndef SOLFLEET_CONSUMER_ENGINE_CONFIG_H
 #define SOLFLEET_CONSUMER_ENGINE_CONFIG_H
 
 #include <stddef.h>
 
+#include "engine/engine.h"
+
 struct config;
-struct engine;
 struct log;
+
+/* The options of the engine with a model; borrows config's strings. */
+void engine_config_options(const struct config *config, struct engine_options *options);
+
+/* The exit code that a status of the engine's is. */
+int engine_config_exit(enum engine_status status);
 
 /* Opens the engine, real or null, not started. Returns 0, or the exit code of the command with the
  * reason in err. Borrows config and log until the engine is closed. */

@@ -8,163 +8,16 @@
 #include "engine/clock.h"
 #include "engine/engine_step.h"
 #include "engine/log.h"
-#include "engine/model_plan.h"
 #include "engine/prompt.h"
-
-#define ENGINE_REAL_MODEL_LEN_DEFAULT 4096u
-#define ENGINE_REAL_CHUNK_MAX (1u << 16)
-#define ENGINE_REAL_TOKENS_MAX (1u << 24)
-#define ENGINE_REAL_DELAY_MS_MAX 3600000
-#define ENGINE_REAL_FREE_SHARE 4 /* the default KV cache takes at most this part of free memory */
 
 static struct engine_real *engine_real_of(struct engine *engine) {
     return (struct engine_real *)engine;
 }
 
-/* ---------------------------------------------------------------- options */
-
-static void engine_real_default(uint32_t *value, uint32_t otherwise) {
-    *value = *value != 0 ? *value : otherwise;
-}
-
-static void engine_real_fill_defaults(struct engine_options *options) {
-    options->policy = options->policy != NULL ? options->policy : "int8";
-    options->device = options->device != NULL ? options->device : "auto";
-    engine_real_default(&options->max_batch_size, 32);
-    engine_real_default(&options->max_running, options->max_batch_size);
-    engine_real_default(&options->max_queue_size, 1024);
-    engine_real_default(&options->max_batch_tokens, 4096);
-    engine_real_default(&options->prefill_chunk_tokens, 256);
-    if (options->max_queue_delay_ms == 0) {
-        options->max_queue_delay_ms = 50;
-    } else if (options->max_queue_delay_ms < 0) {
-        options->max_queue_delay_ms = 0;
-    }
-    options->repetition_cycles = options->repetition_cycles != 0 ? options->repetition_cycles : 8;
-    engine_real_default(&options->repetition_cycle_tokens, 64);
-    engine_real_default(&options->repetition_tokens, 256);
-    if (options->progress_interval_ms == 0) {
-        options->progress_interval_ms = 250;
-    }
-}
-
-static bool engine_real_check_range(const char *name, int64_t value, int64_t min, int64_t max,
-                                    char *err, size_t err_bytes) {
-    if (value < min || value > max) {
-        snprintf(err, err_bytes, "%s is %lld: from %lld to %lld", name, (long long)value,
-                 (long long)min, (long long)max);
-        return false;
-    }
-    return true;
-}
-
-static enum engine_status engine_real_check_options(const struct engine_options *options,
-                                                    enum model_policy *policy, char *err,
-                                                    size_t err_bytes) {
-    const struct {
-        const char *name;
-        int64_t value, min, max;
-    } ranges[] = {
-        {"max_batch_size", options->max_batch_size, 1, ENGINE_BATCH_SIZE_MAX},
-        {"max_running", options->max_running, 1, ENGINE_BATCH_SIZE_MAX},
-        {"max_queue_size", options->max_queue_size, 1,
-         SCHEDULER_HANDLES_MAX - ENGINE_BATCH_SIZE_MAX},
-        {"max_batch_tokens", options->max_batch_tokens, 1, ENGINE_REAL_TOKENS_MAX},
-        {"prefill_chunk_tokens", options->prefill_chunk_tokens, 1, ENGINE_REAL_CHUNK_MAX},
-        {"max_queue_delay_ms", options->max_queue_delay_ms, 0, ENGINE_REAL_DELAY_MS_MAX},
-        {"progress_interval_ms", options->progress_interval_ms, 1, ENGINE_REAL_DELAY_MS_MAX},
-        {"repetition_cycles", options->repetition_cycles < 0 ? 2 : options->repetition_cycles, 2,
-         ENGINE_REAL_TOKENS_MAX},
-        {"repetition_cycle_tokens", options->repetition_cycle_tokens, 1,
-         REPETITION_CYCLE_TOKENS_MAX},
-        {"repetition_tokens", options->repetition_tokens, 1, ENGINE_REAL_TOKENS_MAX},
-        /* A prompt and an answer of a token each; 0 is the model's own. */
-        {"max_model_len", options->max_model_len == 0 ? 2 : options->max_model_len, 2,
-         ENGINE_REAL_TOKENS_MAX}};
-    for (size_t i = 0; i < sizeof ranges / sizeof ranges[0]; i++) {
-        if (!engine_real_check_range(ranges[i].name, ranges[i].value, ranges[i].min, ranges[i].max,
-                                     err, err_bytes)) {
-            return ENGINE_BAD_OPTION;
-        }
-    }
-    if (options->model_path == NULL || options->model_path[0] == '\0') {
-        snprintf(err, err_bytes, "no model is given");
-        return ENGINE_BAD_OPTION;
-    }
-    if (!model_policy_parse(options->policy, policy)) {
-        snprintf(err, err_bytes, "unknown policy `%s`", options->policy);
-        return ENGINE_BAD_OPTION;
-    }
-    return ENGINE_OK;
-}
-
-static enum engine_status engine_real_model_status(enum model_status status) {
-    switch (status) {
-    case MODEL_OK: return ENGINE_OK;
-    case MODEL_BAD_FILE: return ENGINE_BAD_MODEL;
-    case MODEL_BAD_OPTION: return ENGINE_BAD_OPTION;
-    case MODEL_DOES_NOT_FIT:
-    case MODEL_NO_MEMORY:
-    case MODEL_FAILED: break;
-    }
-    return ENGINE_NO_DEVICE;
-}
-
 /* ---------------------------------------------------------------- plan */
 
-/* What is reserved, decided before anything is. */
-struct engine_real_plan {
-    struct model_options model_options;
-    struct forward_options forward_options;
-    struct model_plan model;
-    struct forward_plan forward;
-    size_t total_bytes;
-};
-
-static void engine_real_plan_buckets(struct engine_real *real, uint32_t rows_max) {
-    if (!real->device_info.fixed_row_shapes) {
-        return;
-    }
-    for (uint32_t rows = 1; rows < rows_max; rows *= 2) {
-        real->row_buckets[real->row_bucket_count++] = rows;
-    }
-    real->row_buckets[real->row_bucket_count++] = rows_max;
-    assert(real->row_bucket_count <= ENGINE_REAL_BUCKETS_MAX);
-}
-
-static struct batch_limits engine_real_batch_limits(const struct engine_options *options,
-                                                    uint32_t vocabulary) {
-    uint32_t context = options->max_model_len;
-    return (struct batch_limits){
-        .rows_max = options->max_batch_size + options->prefill_chunk_tokens,
-        .slots_max = options->max_running,
-        .sampled_max = options->max_batch_size,
-        .slot_pages_max = (context + KV_PAGE_TOKENS - 1) / KV_PAGE_TOKENS,
-        .vocabulary = vocabulary,
-        .seen_max = options->max_batch_size * (context < vocabulary ? context : vocabulary)};
-}
-
-/* Pages for max_running whole contexts, within a quarter of the free memory, but for one context at
- * least; or what kv_cache_bytes asks for. The scratch page is included. */
-static uint32_t engine_real_plan_pages(const struct engine_real *real, uint32_t slot_pages,
-                                       size_t page_bytes) {
-    const struct engine_options *options = &real->options;
-    size_t wanted = (size_t)options->max_running * slot_pages + 1;
-    size_t share = real->device_info.memory_free_bytes / ENGINE_REAL_FREE_SHARE / page_bytes;
-    size_t count = wanted < share ? wanted : share;
-    count = count > (size_t)slot_pages + 1 ? count : (size_t)slot_pages + 1;
-    if (options->kv_cache_bytes > 0) {
-        count = options->kv_cache_bytes / page_bytes;
-        if (options->prefix_cache_off && count > wanted) {
-            count = wanted; /* more could never be used */
-        }
-        count = count > 2 ? count : 2;
-    }
-    return (uint32_t)(count < KV_PAGES_MAX ? count : KV_PAGES_MAX);
-}
-
-static void engine_real_log_plan(const struct engine_real *real,
-                                 const struct engine_real_plan *plan) {
+static void engine_real_log_plan(const struct engine_real *real) {
+    const struct engine_plan *plan = &real->plan;
     log_write(real->base.log, LOG_LEVEL_INFO, "engine.plan",
               LOG_FIELDS(log_int("block_weight_bytes", (int64_t)plan->model.block_weight_bytes),
                          log_int("embedding_bytes", (int64_t)plan->model.embedding_bytes),
@@ -181,45 +34,26 @@ static void engine_real_log_plan(const struct engine_real *real,
                          log_int("max_model_len", real->options.max_model_len)));
 }
 
-static void engine_real_plan_forward(struct engine_real *real, const struct model_config *config,
-                                     struct engine_real_plan *plan) {
-    const struct engine_options *options = &real->options;
-    struct kv_form kv = model_plan_kv_form(config, plan->model_options.policy);
-    struct forward_options *forward = &plan->forward_options;
-    *forward = (struct forward_options){
-        .limits = engine_real_batch_limits(options, config->vocabulary),
-        .row_buckets = real->row_bucket_count > 0 ? real->row_buckets : NULL,
-        .row_bucket_count = real->row_bucket_count,
-        .poison_pages = options->poison_pages,
-        .tap = options->tap};
-    forward->page_count =
-        engine_real_plan_pages(real, forward->limits.slot_pages_max, plan->model.page_bytes);
-    forward_make_plan(config, &kv, real->device, forward, &plan->forward);
-    plan->total_bytes = plan->model.total_bytes + plan->forward.total_bytes;
-}
-
 static enum engine_status engine_real_make_plan(struct engine_real *real, enum model_policy policy,
-                                                struct engine_real_plan *plan, char *err,
-                                                size_t err_bytes) {
+                                                char *err, size_t err_bytes) {
     struct engine_options *options = &real->options;
+    struct engine_plan *plan = &real->plan;
+    const struct model_options file = {
+        .path = options->model_path, .policy = policy, .max_model_len = options->max_model_len};
     struct model_config config;
-    engine_real_plan_buckets(real, options->max_batch_size + options->prefill_chunk_tokens);
-    plan->model_options = (struct model_options){.path = options->model_path,
-                                                 .policy = policy,
-                                                 .max_model_len = options->max_model_len,
-                                                 .row_buckets = real->row_buckets,
-                                                 .row_bucket_count = real->row_bucket_count};
-    enum model_status status = model_describe(&plan->model_options, device_ops(real->device),
-                                              &config, &plan->model, err, err_bytes);
-    if (status != MODEL_OK) {
-        return engine_real_model_status(status);
+    enum model_status described =
+        model_describe(&file, device_ops(real->device), &config, &plan->model, err, err_bytes);
+    if (described != MODEL_OK) {
+        return engine_plan_model_status(described);
     }
-    engine_real_default(&options->max_model_len,
-                        config.context_tokens < ENGINE_REAL_MODEL_LEN_DEFAULT
-                            ? config.context_tokens
-                            : ENGINE_REAL_MODEL_LEN_DEFAULT);
-    engine_real_plan_forward(real, &config, plan);
-    engine_real_log_plan(real, plan);
+    enum engine_status status =
+        engine_plan_make(plan, options, policy, &config, real->device,
+                         real->device_info.memory_free_bytes, err, err_bytes);
+    if (status != ENGINE_OK) {
+        return status;
+    }
+    plan->model_options.path = options->model_path;
+    engine_real_log_plan(real);
     if (plan->total_bytes > real->device_info.memory_free_bytes) {
         snprintf(err, err_bytes,
                  "%s needs %zu bytes (weights %zu, KV cache %zu) and the device has %zu free: "
@@ -308,26 +142,26 @@ static enum engine_status engine_real_warm_up(struct engine_real *real, uint32_t
     return ENGINE_OK;
 }
 
-static enum engine_status engine_real_open_forward(struct engine_real *real,
-                                                   const struct engine_real_plan *plan, char *err,
+static enum engine_status engine_real_open_forward(struct engine_real *real, char *err,
                                                    size_t err_bytes) {
     enum forward_status status =
-        forward_open(real->model, &plan->forward_options, &real->forward, err, err_bytes);
+        forward_open(real->model, &real->plan.forward_options, &real->forward, err, err_bytes);
     if (status == FORWARD_UNSUPPORTED) {
         return ENGINE_BAD_MODEL;
     }
     if (status != FORWARD_OK) {
         return ENGINE_NO_DEVICE;
     }
-    if (!engine_real_init_tables(real, &plan->forward_options)) {
+    if (!engine_real_init_tables(real, &real->plan.forward_options)) {
         snprintf(err, err_bytes, "no memory for the tables of %u tickets", real->base.tickets_max);
         return ENGINE_NO_DEVICE;
     }
-    if (real->row_bucket_count == 0) {
+    if (real->plan.row_bucket_count == 0) {
         return engine_real_warm_up(real, 1, err, err_bytes);
     }
-    for (uint32_t i = 0; i < real->row_bucket_count; i++) {
-        enum engine_status warm = engine_real_warm_up(real, real->row_buckets[i], err, err_bytes);
+    for (uint32_t i = 0; i < real->plan.row_bucket_count; i++) {
+        enum engine_status warm =
+            engine_real_warm_up(real, real->plan.row_buckets[i], err, err_bytes);
         if (warm != ENGINE_OK) {
             return warm;
         }
@@ -337,23 +171,21 @@ static enum engine_status engine_real_open_forward(struct engine_real *real,
 
 static enum engine_status engine_real_open_parts(struct engine_real *real, char *err,
                                                  size_t err_bytes) {
-    struct engine_real_plan plan = {0};
     enum model_policy policy = MODEL_POLICY_INT8;
-    enum engine_status status = engine_real_check_options(&real->options, &policy, err, err_bytes);
+    enum engine_status status = engine_plan_check(&real->options, &policy, err, err_bytes);
     if (status == ENGINE_OK) {
         status = engine_real_open_device(real, err, err_bytes);
     }
     if (status == ENGINE_OK) {
-        status = engine_real_make_plan(real, policy, &plan, err, err_bytes);
+        status = engine_real_make_plan(real, policy, err, err_bytes);
     }
     if (status == ENGINE_OK) {
-        status = engine_real_model_status(
-            model_open(&plan.model_options, real->device, &real->model, err, err_bytes));
+        status = engine_plan_model_status(
+            model_open(&real->plan.model_options, real->device, &real->model, err, err_bytes));
     }
     if (status == ENGINE_OK) {
-        status = engine_real_open_forward(real, &plan, err, err_bytes);
+        status = engine_real_open_forward(real, err, err_bytes);
     }
-    real->reserved_bytes = plan.total_bytes;
     return status;
 }
 
@@ -398,7 +230,7 @@ static void engine_real_info(const struct engine *engine, struct engine_info *ou
     out->threads = real->device_info.threads;
     out->max_model_len = real->options.max_model_len;
     out->max_queue_size = real->options.max_queue_size;
-    out->reserved_bytes = real->reserved_bytes;
+    out->reserved_bytes = real->plan.total_bytes;
 }
 
 static void engine_real_close(struct engine *engine) {
@@ -435,7 +267,7 @@ enum engine_status engine_real_open(const struct engine_options *options, struct
         return ENGINE_FAILED;
     }
     real->options = *options;
-    engine_real_fill_defaults(&real->options);
+    engine_plan_fill_defaults(&real->options);
     uint64_t tickets_max = (uint64_t)real->options.max_queue_size + real->options.max_running;
     if (tickets_max > SCHEDULER_HANDLES_MAX) {
         tickets_max = SCHEDULER_HANDLES_MAX; /* refused by name below */

@@ -6,14 +6,13 @@
 
 #include "engine/batch.h"
 #include "engine/engine_methods.h"
+#include "engine/engine_plan.h"
 #include "engine/forward.h"
 #include "engine/intake.h"
 #include "engine/kv_cache.h"
 #include "engine/model.h"
 #include "engine/scheduler.h"
 #include "engine/sequence.h"
-
-#define ENGINE_REAL_BUCKETS_MAX 32 /* row buckets: powers of two */
 
 /* A stack of numbers not in use. */
 struct engine_numbers {
@@ -29,7 +28,7 @@ struct engine_real {
     struct intake intake;
     struct device_info device_info;
     struct model *model;
-    size_t reserved_bytes;
+    struct engine_plan plan;
 
     /* The engine thread's. */
     struct device *device;
@@ -41,8 +40,6 @@ struct engine_real {
     struct engine_numbers handles; /* below tickets_max */
     struct engine_numbers slots;   /* below max_running */
     struct engine_stats stats;
-    uint32_t row_buckets[ENGINE_REAL_BUCKETS_MAX];
-    uint32_t row_bucket_count; /* 0 where the device computes any number of rows as it stands */
 };
 
 /* engine_open's work. */

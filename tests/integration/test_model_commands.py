@@ -34,8 +34,51 @@ def test_model_tells_it_as_json_too(run):
     assert told["policy"] == "balanced"
     assert told["int8_share_percent"] == 75
     assert told["chat_template"] == "chatml"
-    parts = ("block_weight_bytes", "embedding_bytes", "head_bytes", "norm_bytes", "rope_bytes")
-    assert told["total_bytes"] == sum(told[part] for part in parts)
+    plan = told["plan"]
+    parts = [
+        *("block_weight_bytes", "embedding_bytes", "head_bytes", "norm_bytes", "rope_bytes"),
+        *("kv_bytes", "activation_bytes", "workspace_bytes", "batch_bytes"),
+    ]
+    assert plan["total_bytes"] == sum(plan[part] for part in parts)
+    assert plan["kv_bytes"] == plan["page_bytes"] * plan["kv_pages"]
+
+
+def test_model_tells_the_precision_of_every_layer(run):
+    told = json.loads(run("model", MODEL, "--policy", "latency", "--json").stdout)["precision"]
+    whole = {"qkv": "F16", "output": "F16", "gate_up": "F16", "down": "F16"}
+    mixed = {"qkv": "I8", "output": "I8", "gate_up": "I8", "down": "F16"}
+    assert told["layers"] == [whole] + 28 * [mixed] + [whole]
+    assert (told["embedding"], told["norms"]) == ("F16", "F32")
+    shown = run("model", MODEL, "--policy", "latency").stdout
+    assert "layers 1 to 28: query, key and value I8, output I8, gate and up I8, down F16" in shown
+
+
+def test_model_sizes_batches_of_whole_contexts_under_every_policy(run):
+    options = ("--max-model-len", 1024, "--max-batch-size", 8, "--json")
+    told = json.loads(run("model", MODEL, *options).stdout)
+    sizing = {(row["policy"], row["batch"]): row["bytes"] for row in told["sizing"]}
+    assert {row["max_model_len"] for row in told["sizing"]} == {1024}
+    assert {policy for policy, _ in sizing} == {"f32", "f16", "int8", "balanced", "latency"}
+    assert {batch for _, batch in sizing} == {1, 8, 32, 64, 128}
+    # 8 whole contexts are few enough for the default KV cache: the plan is the table's.
+    assert told["plan"]["total_bytes"] == sizing["int8", 8]
+    context = told["plan"]["page_bytes"] * 1024 // 16
+    assert sizing["int8", 128] - sizing["int8", 64] >= 64 * context
+    assert sizing["int8", 8] < sizing["balanced", 8] < sizing["latency", 8] < sizing["f16", 8]
+
+
+def test_the_engine_logs_the_plan_that_model_tells(run):
+    options = ("--max-model-len", 512)
+    plan = json.loads(run("model", MODEL, *options, "--max-batch-size", 1, "--json").stdout)["plan"]
+    done = run(
+        *("generate", "--model", MODEL, "--prompt", "x", "--max-tokens", 1, "--log-level", "info"),
+        *options,
+    )
+    assert done.returncode == 0, done.stderr
+    lines = [json.loads(line) for line in done.stderr.splitlines() if "engine.plan" in line]
+    assert len(lines) == 1
+    for purpose in plan.keys() & lines[0].keys() - {"free_bytes"}:
+        assert lines[0][purpose] == plan[purpose], purpose
 
 
 @pytest.mark.parametrize("size", [0, 3, 24, 1000, 2_000_000])

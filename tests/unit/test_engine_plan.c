@@ -1,0 +1,125 @@
+/* engine/engine_plan: what is reserved, on a tiny Llama of any depth. */
+#include "engine/engine_plan.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/support/test.h"
+#include "tests/support/tiny_llama.h"
+
+static struct device *device;
+
+static int open_device(void **state) {
+    struct device_options options = {.spec = "cpu", .tier = "reference", .threads = 1};
+    char err[256];
+    return device_open(&options, &device, err, sizeof err) != KERNELS_OK;
+}
+
+static int close_device(void **state) {
+    device_close(device);
+    return 0;
+}
+
+static struct model_config config_of(uint32_t layers, uint32_t context_tokens) {
+    struct tiny_llama_options options = {.layers = layers, .context_tokens = context_tokens};
+    char *path = tiny_llama_write(&options);
+    const struct model_options file = {.path = path};
+    struct model_config config;
+    struct model_plan plan;
+    char err[256] = "";
+    if (model_describe(&file, device_ops(device), &config, &plan, err, sizeof err) != MODEL_OK) {
+        fail_msg("%s", err);
+    }
+    free(path);
+    return config;
+}
+
+static void make(struct engine_plan *plan, struct engine_options options,
+                 const struct model_config *config, size_t free_bytes) {
+    enum model_policy policy;
+    char err[256] = "";
+    options.model_path = "unread";
+    engine_plan_fill_defaults(&options);
+    assert_int_equal(engine_plan_check(&options, &policy, err, sizeof err), ENGINE_OK);
+    assert_int_equal(
+        engine_plan_make(plan, &options, policy, config, device, free_bytes, err, sizeof err),
+        ENGINE_OK);
+}
+
+static void reserves_one_set_of_activations_for_any_depth(void **state) {
+    struct model_config shallow = config_of(2, 1024), deep = config_of(12, 1024);
+    struct engine_plan two, twelve;
+    make(&two, (struct engine_options){0}, &shallow, SIZE_MAX);
+    make(&twelve, (struct engine_options){0}, &deep, SIZE_MAX);
+    assert_true(two.forward.activation_bytes > 0);
+    assert_int_equal(two.forward.activation_bytes, twelve.forward.activation_bytes);
+    assert_int_equal(two.forward.workspace_bytes, twelve.forward.workspace_bytes);
+    assert_int_equal(two.forward.batch_bytes, twelve.forward.batch_bytes);
+    assert_int_equal(6 * two.forward.kv_bytes, twelve.forward.kv_bytes); /* these do */
+    assert_int_equal(6 * two.model.block_weight_bytes, twelve.model.block_weight_bytes);
+}
+
+static void reserves_activations_for_the_largest_step(void **state) {
+    struct model_config config = config_of(2, 1024);
+    struct engine_plan one, two;
+    make(&one, (struct engine_options){.max_batch_size = 32, .prefill_chunk_tokens = 224}, &config,
+         SIZE_MAX);
+    make(&two, (struct engine_options){.max_batch_size = 64, .prefill_chunk_tokens = 448}, &config,
+         SIZE_MAX);
+    assert_int_equal(one.forward_options.limits.rows_max, 256);
+    assert_int_equal(two.forward_options.limits.rows_max, 512);
+    assert_int_equal(two.forward.activation_bytes, 2 * one.forward.activation_bytes);
+}
+
+static void plans_pages_for_whole_contexts_within_a_share_of_what_is_free(void **state) {
+    struct model_config config = config_of(2, 1024);
+    struct engine_options options = {.max_running = 4, .max_model_len = 512};
+    struct engine_plan plan;
+    make(&plan, options, &config, SIZE_MAX);
+    assert_int_equal(plan.forward_options.page_count, 1 + 4 * 32);
+    make(&plan, options, &config, 4 * 100 * plan.model.page_bytes);
+    assert_int_equal(plan.forward_options.page_count, 100);
+    make(&plan, options, &config, 0); /* one context at least: the caller finds it does not fit */
+    assert_int_equal(plan.forward_options.page_count, 1 + 32);
+    options.kv_cache_bytes = 7 * plan.model.page_bytes;
+    make(&plan, options, &config, 0);
+    assert_int_equal(plan.forward_options.page_count, 7);
+    options.kv_cache_bytes = 1000 * plan.model.page_bytes; /* room for prompts that come again */
+    make(&plan, options, &config, 0);
+    assert_int_equal(plan.forward_options.page_count, 1000);
+    options.prefix_cache_off = true;
+    make(&plan, options, &config, 0);
+    assert_int_equal(plan.forward_options.page_count, 1 + 4 * 32);
+}
+
+static void adds_up(void **state) {
+    struct model_config config = config_of(3, 1024);
+    struct engine_plan plan;
+    make(&plan, (struct engine_options){0}, &config, SIZE_MAX);
+    const struct model_plan *model = &plan.model;
+    const struct forward_plan *forward = &plan.forward;
+    assert_int_equal(plan.total_bytes, model->block_weight_bytes + model->embedding_bytes +
+                                           model->head_bytes + model->norm_bytes +
+                                           model->rope_bytes + forward->kv_bytes +
+                                           forward->activation_bytes + forward->workspace_bytes +
+                                           2 * forward->batch_bytes);
+    assert_int_equal(forward->kv_bytes, model->page_bytes * plan.forward_options.page_count);
+}
+
+static void refuses_more_context_than_the_model_has(void **state) {
+    struct model_config config = config_of(2, 256);
+    struct engine_options options = {.model_path = "unread", .max_model_len = 257};
+    struct engine_plan plan;
+    char err[256] = "";
+    engine_plan_fill_defaults(&options);
+    assert_int_equal(
+        engine_plan_make(&plan, &options, MODEL_POLICY_INT8, &config, device, 0, err, sizeof err),
+        ENGINE_BAD_OPTION);
+    assert_non_null(strstr(err, "257"));
+}
+
+TEST_MAIN_WITH(open_device, close_device,
+               cmocka_unit_test(reserves_one_set_of_activations_for_any_depth),
+               cmocka_unit_test(reserves_activations_for_the_largest_step),
+               cmocka_unit_test(plans_pages_for_whole_contexts_within_a_share_of_what_is_free),
+               cmocka_unit_test(adds_up), cmocka_unit_test(refuses_more_context_than_the_model_has))
