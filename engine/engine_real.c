@@ -27,7 +27,7 @@ static void engine_real_log_plan(const struct engine_real *real) {
                          log_int("kv_bytes", (int64_t)plan->forward.kv_bytes),
                          log_int("activation_bytes", (int64_t)plan->forward.activation_bytes),
                          log_int("workspace_bytes", (int64_t)plan->forward.workspace_bytes),
-                         log_int("batch_bytes", (int64_t)plan->forward.batch_bytes),
+                         log_int("batch_bytes", (int64_t)(2 * plan->forward.batch_bytes)),
                          log_int("total_bytes", (int64_t)plan->total_bytes),
                          log_int("free_bytes", (int64_t)real->device_info.memory_free_bytes),
                          log_int("kv_pages", plan->forward_options.page_count),

@@ -37,7 +37,7 @@ struct forward_plan {
     size_t activation_bytes; /* does not grow with depth */
     size_t kv_bytes;
     size_t workspace_bytes;
-    size_t batch_bytes; /* device copies and pinned staging */
+    size_t batch_bytes; /* reserved twice: on the device and as pinned staging */
     size_t total_bytes;
 };
 

@@ -47,16 +47,16 @@ static void make(struct engine_plan *plan, struct engine_options options,
 }
 
 static void reserves_one_set_of_activations_for_any_depth(void **state) {
-    struct model_config shallow = config_of(2, 1024), deep = config_of(12, 1024);
-    struct engine_plan two, twelve;
+    struct model_config shallow = config_of(2, 1024), deep = config_of(6, 1024);
+    struct engine_plan two, six;
     make(&two, (struct engine_options){0}, &shallow, SIZE_MAX);
-    make(&twelve, (struct engine_options){0}, &deep, SIZE_MAX);
+    make(&six, (struct engine_options){0}, &deep, SIZE_MAX);
     assert_true(two.forward.activation_bytes > 0);
-    assert_int_equal(two.forward.activation_bytes, twelve.forward.activation_bytes);
-    assert_int_equal(two.forward.workspace_bytes, twelve.forward.workspace_bytes);
-    assert_int_equal(two.forward.batch_bytes, twelve.forward.batch_bytes);
-    assert_int_equal(6 * two.forward.kv_bytes, twelve.forward.kv_bytes); /* these do */
-    assert_int_equal(6 * two.model.block_weight_bytes, twelve.model.block_weight_bytes);
+    assert_int_equal(two.forward.activation_bytes, six.forward.activation_bytes);
+    assert_int_equal(two.forward.workspace_bytes, six.forward.workspace_bytes);
+    assert_int_equal(two.forward.batch_bytes, six.forward.batch_bytes);
+    assert_int_equal(3 * two.forward.kv_bytes, six.forward.kv_bytes); /* these do */
+    assert_int_equal(3 * two.model.block_weight_bytes, six.model.block_weight_bytes);
 }
 
 static void reserves_activations_for_the_largest_step(void **state) {
