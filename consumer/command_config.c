@@ -28,7 +28,8 @@ static const char command_config_help[] =
 /* ---- secrets ---------------------------------------------------------------------------------- */
 
 static bool command_config_is_secret(const char *name) {
-    const char *const marks[] = {"password", "secret", "token", "jaas", "ssl.key.pem"};
+    const char *const marks[] = {"password", "secret",      "token",
+                                 "jaas",     "ssl.key.pem", "oauthbearer.config"};
     for (size_t i = 0; i < sizeof marks / sizeof marks[0]; i++) {
         if (strstr(name, marks[i])) {
             return true;

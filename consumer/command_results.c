@@ -197,10 +197,10 @@ static int command_results_read(const struct config *config,
         kafka_reader_open(config, config->results_topic, start, newest, options->connect_timeout_ms,
                           &results.reader, err, sizeof err);
     if (status != KAFKA_CLIENT_OK) {
-        return command_fail("results",
-                            status == KAFKA_CLIENT_UNREACHABLE ? COMMAND_EXIT_UNREACHABLE
-                                                               : COMMAND_EXIT_USAGE,
-                            "%s; see --brokers", err);
+        bool away = status == KAFKA_CLIENT_UNREACHABLE;
+        return command_fail(
+            "results", away ? COMMAND_EXIT_UNREACHABLE : COMMAND_EXIT_USAGE,
+            away ? "Kafka is unreachable: %s; is it running, and is --brokers right?" : "%s", err);
     }
     int code = start == KAFKA_READER_NEWEST ? command_results_newest(&results, newest)
                                             : command_results_stream(&results);

@@ -1,10 +1,12 @@
 #include "consumer/config.h"
 
 #include <ctype.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "consumer/config_env_file.h"
 #include "consumer/config_file.h"
 #include "consumer/config_help.h"
 #include "consumer/config_table.h"
@@ -13,6 +15,7 @@
 #define NAME_BYTES_MAX 96
 #define OPTIONS_MAX 128
 #define ENVIRONMENT_PREFIX "SOLFLEET_"
+#define ENVIRONMENT_PREFIX_BYTES (sizeof ENVIRONMENT_PREFIX - 1)
 
 /* A string that lives as long as the configuration. */
 struct config_text {
@@ -21,7 +24,13 @@ struct config_text {
 };
 
 /* Where the value in effect came from; a later one of the same or a higher rank replaces it. */
-enum config_source { SOURCE_DEFAULT, SOURCE_FILE, SOURCE_ENVIRONMENT, SOURCE_FLAG };
+enum config_source {
+    SOURCE_DEFAULT,
+    SOURCE_FILE,
+    SOURCE_ENV_FILE,
+    SOURCE_ENVIRONMENT,
+    SOURCE_FLAG
+};
 
 struct reader {
     struct config *config;
@@ -58,6 +67,30 @@ static const struct config_option *config_find_shared(const char *name) {
     return config_find(config_table_options, config_table_option_count, name);
 }
 
+/* What is called `name` elsewhere, in whatever case and with - or _; NULL when nothing is. */
+static const struct config_table_alias *config_find_alias(const char *name, size_t size) {
+    for (size_t i = 0; i < config_table_alias_count; i++) {
+        const char *alias = config_table_aliases[i].name;
+        size_t same = 0;
+        while (same < size && (name[same] == '-' ? '_' : tolower((unsigned char)name[same])) ==
+                                  (unsigned char)alias[same]) {
+            same++;
+        }
+        if (same == size && alias[same] == '\0') {
+            return &config_table_aliases[i];
+        }
+    }
+    return NULL;
+}
+
+/* "SOLFLEET_REDIS_TIMEOUT_MS" of "redis.timeout_ms". */
+static void config_variable(char *out, size_t out_bytes, const char *name) {
+    snprintf(out, out_bytes, ENVIRONMENT_PREFIX "%s", name);
+    for (; *out != '\0'; out++) {
+        *out = *out == '.' ? '_' : (char)toupper((unsigned char)*out);
+    }
+}
+
 static const struct config_option *config_find_own(const struct reader *reader, const char *name) {
     return config_find(reader->spec->own, reader->spec->own_count, name);
 }
@@ -83,6 +116,10 @@ static void config_nearest(const struct config_option *options, size_t count, un
 /* The valid name most like `name`; NULL when none is near. */
 static const char *config_suggest(const struct reader *reader, const char *name,
                                   unsigned commands) {
+    const struct config_table_alias *alias = config_find_alias(name, strlen(name));
+    if (alias != NULL && (config_find_shared(alias->option)->commands & commands) != 0) {
+        return alias->option;
+    }
     const char *best = NULL;
     unsigned distance = (unsigned)strlen(name) / 3 + 2; /* farther is no help */
     config_nearest(reader->spec->own, reader->spec->own_count, ~0u, name, &best, &distance);
@@ -252,60 +289,137 @@ static bool config_environment_matches(const char *variable, size_t size, const 
     return name[size] == '\0';
 }
 
-static void config_warn_of_variable(struct reader *reader, const char *where, const char *name) {
-    const char *near = config_suggest(reader, name, ~0u);
-    if (near == NULL || reader->config->warning != NULL) {
+static void config_warn(struct reader *reader, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static void config_warn(struct reader *reader, const char *format, ...) {
+    struct config *config = reader->config;
+    if (config->warning_count == CONFIG_WARNINGS_MAX) {
         return;
     }
-    char text[2 * NAME_BYTES_MAX + 64];
-    snprintf(text, sizeof text, "environment: %s is unknown and ignored (%s is an option)", where,
-             near);
-    reader->config->warning = config_keep(reader->config, text, strlen(text));
+    char text[512];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    config->warnings[config->warning_count++] = config_keep(config, text, strlen(text));
+}
+
+/* Says what a name of another server is called here. False when it is none. */
+static bool config_warn_of_alias(struct reader *reader, const char *where, const char *name,
+                                 size_t size) {
+    const struct config_table_alias *alias = config_find_alias(name, size);
+    if (alias == NULL) {
+        return false;
+    }
+    char variable[NAME_BYTES_MAX];
+    config_variable(variable, sizeof variable, alias->option);
+    const char *note = alias->note;
+    if ((config_find_shared(alias->option)->commands & reader->spec->command) != 0) {
+        config_warn(reader, "%s is ignored: here it is %s%s%s%s", where, variable,
+                    note[0] ? " (" : "", note, note[0] ? ")" : "");
+    }
+    return true;
+}
+
+static void config_warn_of_variable(struct reader *reader, const char *where, const char *name,
+                                    size_t size) {
+    char plain[NAME_BYTES_MAX];
+    snprintf(plain, sizeof plain, "%.*s", (int)size, name);
+    if (config_warn_of_alias(reader, where, name, size)) {
+        return;
+    }
+    const char *near = config_suggest(reader, plain, ~0u);
+    if (near != NULL) {
+        char variable[NAME_BYTES_MAX];
+        config_variable(variable, sizeof variable, near);
+        config_warn(reader, "%s is unknown and ignored: did you mean %s?", where, variable);
+    }
 }
 
 static bool config_read_kafka_variable(struct reader *reader, const char *where,
-                                       const char *variable, const char *text) {
+                                       const char *variable, size_t size, const char *text,
+                                       enum config_source source) {
     char name[NAME_BYTES_MAX];
-    snprintf(name, sizeof name, "%s", variable);
+    snprintf(name, sizeof name, "%.*s", (int)size, variable);
     for (char *at = name; *at != '\0'; at++) {
         *at = *at == '_' ? '.' : (char)tolower((unsigned char)*at);
     }
-    return config_set_pass(reader, name, text, SOURCE_ENVIRONMENT, where);
+    return config_set_pass(reader, name, text, source, where);
 }
 
-static bool config_read_variable(struct reader *reader, const char *where, size_t where_size,
-                                 const char *text) {
-    const char *name = where + sizeof ENVIRONMENT_PREFIX - 1;
-    size_t size = where_size - (sizeof ENVIRONMENT_PREFIX - 1);
+/* Takes a variable by its name without SOLFLEET_. */
+static bool config_read_variable(struct reader *reader, const char *where, const char *name,
+                                 size_t size, const char *text, enum config_source source) {
     for (size_t i = 0; i < config_table_option_count; i++) {
         const struct config_option *option = &config_table_options[i];
         if (config_environment_matches(name, size, option->name)) {
             return (option->commands & reader->spec->command) == 0 ||
-                   config_set_shared(reader, option, text, SOURCE_ENVIRONMENT, where);
+                   config_set_shared(reader, option, text, source, where);
         }
     }
     if (strncmp(name, "KAFKA_", 6) == 0) {
         return !config_takes_kafka(reader) ||
-               config_read_kafka_variable(reader, where, name + 6, text);
+               config_read_kafka_variable(reader, where, name + 6, size - 6, text, source);
     }
-    config_warn_of_variable(reader, where, name);
+    config_warn_of_variable(reader, where, name, size);
     return true;
 }
 
 static bool config_read_environment(struct reader *reader, char **environment) {
     for (char **entry = environment; entry != NULL && *entry != NULL; entry++) {
         const char *equals = strchr(*entry, '=');
-        if (equals == NULL ||
-            strncmp(*entry, ENVIRONMENT_PREFIX, sizeof ENVIRONMENT_PREFIX - 1) != 0) {
+        if (equals == NULL || strncmp(*entry, ENVIRONMENT_PREFIX, ENVIRONMENT_PREFIX_BYTES) != 0) {
             continue;
         }
         size_t size = (size_t)(equals - *entry);
         const char *where = config_keep(reader->config, *entry, size);
-        if (!config_read_variable(reader, where, size, equals + 1)) {
+        if (!config_read_variable(reader, where, where + ENVIRONMENT_PREFIX_BYTES,
+                                  size - ENVIRONMENT_PREFIX_BYTES, equals + 1,
+                                  SOURCE_ENVIRONMENT)) {
             return false;
         }
     }
     return true;
+}
+
+/* ---- .env ---- */
+
+/* Others' variables are not ours to judge, but those that mean a setting of ours are mentioned. */
+static bool config_take_env_line(void *context, size_t line, const char *key, const char *value) {
+    struct reader *reader = context;
+    struct config *config = reader->config;
+    char place[2 * NAME_BYTES_MAX + 32];
+    snprintf(place, sizeof place, "%.90s:%zu: %.90s", config->env_file, line, key);
+    const char *where = config_keep(config, place, strlen(place));
+    if (strncmp(key, ENVIRONMENT_PREFIX, ENVIRONMENT_PREFIX_BYTES) != 0) {
+        config_warn_of_alias(reader, where, key, strlen(key));
+        return true;
+    }
+    const char *name = key + ENVIRONMENT_PREFIX_BYTES;
+    return config_read_variable(reader, where, name, strlen(name),
+                                config_keep(config, value, strlen(value)), SOURCE_ENV_FILE);
+}
+
+/* The file need not be there unless somebody named it. */
+static bool config_read_env_file(struct reader *reader) {
+    const char *path = reader->config->env_file;
+    const struct config_option *option = config_find_shared("env_file");
+    bool named = reader->source[option - config_table_options] != SOURCE_DEFAULT;
+    if (path[0] == '\0') {
+        return true;
+    }
+    switch (
+        config_env_file_read(path, config_take_env_line, reader, reader->err, reader->err_bytes)) {
+    case CONFIG_ENV_FILE_OK: return true;
+    case CONFIG_ENV_FILE_MISSING:
+        if (!named) {
+            reader->err[0] = '\0';
+        }
+        return !named;
+    case CONFIG_ENV_FILE_WRONG: break;
+    }
+    return false;
 }
 
 /* ---- file ---- */
@@ -399,8 +513,9 @@ enum config_status config_read(struct config *config, const struct config_spec *
         config_help_print(spec, stdout);
         return CONFIG_HELP;
     }
-    bool right = config_read_environment(&reader, environment) && config_read_file(&reader) &&
-                 config_apply_profile(&reader) && config_check_arguments(&reader);
+    bool right = config_read_environment(&reader, environment) && config_read_env_file(&reader) &&
+                 config_read_file(&reader) && config_apply_profile(&reader) &&
+                 config_check_arguments(&reader);
     return right ? CONFIG_OK : CONFIG_WRONG;
 }
 
@@ -411,8 +526,9 @@ int config_start(struct config *config, const struct config_spec *spec, int argc
     *exit_code = status == CONFIG_WRONG ? 2 : 0;
     if (status == CONFIG_WRONG) {
         fprintf(stderr, "solfleet %s: %s\n", spec->name, err);
-    } else if (status == CONFIG_OK && config->warning != NULL) {
-        fprintf(stderr, "solfleet %s: %s\n", spec->name, config->warning);
+    }
+    for (size_t i = 0; status == CONFIG_OK && i < config->warning_count; i++) {
+        fprintf(stderr, "solfleet %s: %s\n", spec->name, config->warnings[i]);
     }
     return status == CONFIG_OK ? 0 : -1;
 }

@@ -2,9 +2,10 @@
  *
  * There is one table of options (config_table.c): name, type, default, range, help, commands. From
  * it come the flags (`--max-batch-size 32`, `--max-batch-size=32`), the environment
- * (`SOLFLEET_MAX_BATCH_SIZE`), the JSON file (`--config FILE`), the help texts and
- * ops/CONFIGURATION.md. A flag beats the environment, that the file, that the profile, that the
- * default. `kafka.NAME` goes to librdkafka as NAME, unseen.
+ * (`SOLFLEET_MAX_BATCH_SIZE`), the `.env` file in the working directory (the same names;
+ * `--env-file`), the JSON file (`--config FILE`), the help texts and ops/CONFIGURATION.md. A flag
+ * beats the environment, that `.env`, that the JSON file, that the profile, that the default.
+ * `kafka.NAME` goes to librdkafka as NAME, unseen.
  *
  * A command may bring options of its own (arguments such as `--prompt`): flags only, with a struct
  * of its own; they beat a general option of the same name.
@@ -22,6 +23,7 @@
 #define CONFIG_PASS_MAX 64          /* kafka.* properties */
 #define CONFIG_OWN_MAX 64           /* options of one command's own */
 #define CONFIG_FILE_BYTES_MAX 65536 /* a JSON file of options */
+#define CONFIG_WARNINGS_MAX 16      /* the rest is not told */
 
 /* The commands that heed an option. */
 enum config_command {
@@ -36,7 +38,9 @@ enum config_command {
     CONFIG_MODEL = 1 << 8,
     CONFIG_BENCH = 1 << 9,
     CONFIG_COMPARE = 1 << 10,
-    CONFIG_CONFIG = 1 << 11
+    CONFIG_CONFIG = 1 << 11,
+    CONFIG_BATCH = 1 << 12,
+    CONFIG_COMMANDS_ALL = (1 << 13) - 1
 };
 
 enum config_type {
@@ -95,6 +99,10 @@ struct config {
     /* the worker */
     const char *worker_name; /* "" = host name and process id */
     int64_t default_timeout_ms;
+    int64_t default_max_tokens, default_top_k;
+    double default_temperature, default_top_p, default_min_p;
+    double default_repetition_penalty, default_presence_penalty, default_frequency_penalty;
+    const char *default_stop_token_ids; /* list of integers */
     int64_t max_job_bytes, max_message_bytes;
     int64_t high_water, low_water; /* jobs in the worker; 0 = derived */
     int64_t commit_interval_ms, commit_records;
@@ -104,12 +112,14 @@ struct config {
     const char *log_level;
 
     /* every command */
-    const char *file; /* --config */
+    const char *file;     /* --config */
+    const char *env_file; /* --env-file; "" = none */
     bool json;
 
     char **arguments; /* what is no option, in order; owned array of borrowed argv strings */
     size_t argument_count;
-    const char *warning; /* a likely mistake in the environment, or NULL */
+    const char *warnings[CONFIG_WARNINGS_MAX]; /* likely mistakes in environment and `.env` */
+    size_t warning_count;
 
     struct config_text *texts_; /* owned strings */
 };

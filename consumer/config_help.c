@@ -53,15 +53,16 @@ void config_help_print(const struct config_spec *spec, FILE *out) {
             spec->usage[0] != '\0' ? " " : "", spec->usage, spec->summary);
     config_help_options(spec->own, spec->own_count, 0, out);
     config_help_options(config_table_options, config_table_option_count, spec->command, out);
-    fprintf(out,
-            "  %-*s this text\n\nEach option may also stand in the environment (--log-level: "
-            "SOLFLEET_LOG_LEVEL)\nor in the file that --config names; "
-            "a flag beats the environment, that the file.\n",
-            FLAG_COLUMN_BYTES, "--help");
+    fprintf(
+        out,
+        "  %-*s this text\n\nEach option may also stand in the environment (--log-level: "
+        "SOLFLEET_LOG_LEVEL),\nso written in the file .env of this directory, or in the JSON file that "
+        "--config names;\na flag beats the environment, that .env, that the JSON file.\n",
+        FLAG_COLUMN_BYTES, "--help");
 }
 
 static void config_help_commands(unsigned commands, FILE *out) {
-    if ((commands & 0xfffu) == 0xfffu) {
+    if ((commands & CONFIG_COMMANDS_ALL) == CONFIG_COMMANDS_ALL) {
         fputs("all", out);
         return;
     }
@@ -78,6 +79,8 @@ static void config_help_commands(unsigned commands, FILE *out) {
 static void config_help_range(const struct config_option *option, FILE *out) {
     if (option->type == CONFIG_INT) {
         fprintf(out, "%.0f … %.0f", option->min, option->max);
+    } else if (option->type == CONFIG_REAL) {
+        fprintf(out, "%g … %g", option->min, option->max);
     } else if (option->type == CONFIG_CHOICE) {
         for (const char *at = option->choices; *at != '\0'; at++) {
             if (*at == '|') {
@@ -111,21 +114,47 @@ static void config_help_presets(FILE *out) {
     }
 }
 
-void config_help_markdown(FILE *out) {
-    fputs("# Configuration\n\n"
-          "Generated from the table in `consumer/config_table.c` by `solfleet config --markdown`: "
-          "do not edit.\n\n"
-          "An option `max_batch_size` is the flag `--max-batch-size 32`, the environment variable "
-          "`SOLFLEET_MAX_BATCH_SIZE=32`\nand the member `\"max_batch_size\": 32` of the JSON file "
-          "that `--config FILE` (or `SOLFLEET_CONFIG`) names.\nA flag beats the environment, that "
-          "the file, that the profile, that the default. Unknown options are errors.\n\n"
-          "`kafka.NAME` sets librdkafka's property NAME (`--kafka.session.timeout.ms 6000`, "
-          "`SOLFLEET_KAFKA_SESSION_TIMEOUT_MS`,\n`\"kafka.session.timeout.ms\": 6000`); the "
-          "properties that delivery rests on can only be set with `--unsafe`.\n\n"
-          "| option | default | range | what | commands |\n|---|---|---|---|---|\n",
+/* A name in capitals, as variables are written. */
+static void config_help_capitals(const char *name, FILE *out) {
+    for (; *name != '\0'; name++) {
+        fputc(toupper((unsigned char)*name), out);
+    }
+}
+
+static void config_help_aliases(FILE *out) {
+    fputs("\n## Names that other servers use\n\n| there | here | what differs |\n|---|---|---|\n",
           out);
+    for (size_t i = 0; i < config_table_alias_count; i++) {
+        const struct config_table_alias *alias = &config_table_aliases[i];
+        fputs("| `", out);
+        config_help_capitals(alias->name, out);
+        fputs("` | `SOLFLEET_", out);
+        config_help_capitals(alias->option, out);
+        fprintf(out, "` | %s |\n", alias->note);
+    }
+}
+
+void config_help_markdown(FILE *out) {
+    fputs(
+        "# Configuration\n\n"
+        "Generated from the table in `consumer/config_table.c` by `solfleet config --markdown`: "
+        "do not edit.\n\n"
+        "An option `max_batch_size` is the flag `--max-batch-size 32`, the environment variable "
+        "`SOLFLEET_MAX_BATCH_SIZE=32`\nand the member `\"max_batch_size\": 32` of the JSON file "
+        "that `--config FILE` (or `SOLFLEET_CONFIG`) names.\nA file `.env` in the working directory "
+        "may hold the same variables, a line `SOLFLEET_MAX_BATCH_SIZE=32` each; other\nnames in "
+        "it are left alone. `--env-file FILE` (or `SOLFLEET_ENV_FILE`) takes another file, "
+        "`--env-file ''` none.\nA flag beats the environment, that `.env`, that the JSON file, "
+        "that the profile, that the default. Unknown options are errors.\n`solfleet config` "
+        "shows what is in effect, passwords masked.\n\n"
+        "`kafka.NAME` sets librdkafka's property NAME (`--kafka.session.timeout.ms 6000`, "
+        "`SOLFLEET_KAFKA_SESSION_TIMEOUT_MS`,\n`\"kafka.session.timeout.ms\": 6000`); the "
+        "properties that delivery rests on can only be set with `--unsafe`.\n\n"
+        "| option | default | range | what | commands |\n|---|---|---|---|---|\n",
+        out);
     for (size_t i = 0; i < config_table_option_count; i++) {
         config_help_row(&config_table_options[i], out);
     }
     config_help_presets(out);
+    config_help_aliases(out);
 }

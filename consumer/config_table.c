@@ -7,9 +7,10 @@
 #define PLANNING CONFIG_MODEL /* what decides how much memory is reserved */
 #define KAFKA                                                                      \
     (CONFIG_WORKER | CONFIG_BROKER | CONFIG_TOPICS | CONFIG_SUBMIT | CONFIG_WAIT | \
-     CONFIG_RESULTS | CONFIG_BENCH)
-#define REDIS (CONFIG_WORKER | CONFIG_SUBMIT | CONFIG_STATUS | CONFIG_WAIT | CONFIG_BENCH)
-#define ALL 0xffffu
+     CONFIG_RESULTS | CONFIG_BENCH | CONFIG_BATCH)
+#define REDIS \
+    (CONFIG_WORKER | CONFIG_SUBMIT | CONFIG_STATUS | CONFIG_WAIT | CONFIG_BENCH | CONFIG_BATCH)
+#define ALL CONFIG_COMMANDS_ALL
 
 #define TEXT(name, fallback, commands, help) \
     { #name, CONFIG_TEXT, fallback, 0, 0, NULL, commands, AT(name), help }
@@ -19,6 +20,8 @@
     { #name, CONFIG_CHOICE, fallback, 0, 0, choices, commands, AT(name), help }
 #define INT(name, fallback, min, max, commands, help) \
     { #name, CONFIG_INT, fallback, min, max, NULL, commands, AT(name), help }
+#define REAL(name, fallback, min, max, commands, help) \
+    { #name, CONFIG_REAL, fallback, min, max, NULL, commands, AT(name), help }
 #define BOOL(name, fallback, commands, help) \
     { #name, CONFIG_BOOL, fallback, 0, 0, NULL, commands, AT(name), help }
 #define REDIS_INT(name, fallback, min, max, commands, help) \
@@ -79,6 +82,23 @@ const struct config_option config_table_options[] = {
     TEXT(worker_name, "", CONFIG_WORKER, "name in statuses and results; empty: HOST-PID"),
     INT(default_timeout_ms, "0", 0, 604800000, CONFIG_WORKER,
         "timeout of jobs that give none; 0: none"),
+    INT(default_max_tokens, "512", 1, 2048, CONFIG_WORKER,
+        "params.max_tokens of jobs that give none"),
+    REAL(default_temperature, "0.7", 0, 2, CONFIG_WORKER,
+         "params.temperature of jobs that give none"),
+    REAL(default_top_p, "0.95", 0.001, 1, CONFIG_WORKER,
+         "params.top_p of jobs that give none; 1: off"),
+    INT(default_top_k, "50", 0, 1000000, CONFIG_WORKER,
+        "params.top_k of jobs that give none; 0: off"),
+    REAL(default_min_p, "0", 0, 1, CONFIG_WORKER, "params.min_p of jobs that give none; 0: off"),
+    REAL(default_repetition_penalty, "1", 0.01, 2, CONFIG_WORKER,
+         "params.repetition_penalty of jobs that give none; 1: off"),
+    REAL(default_presence_penalty, "0", -2, 2, CONFIG_WORKER,
+         "params.presence_penalty of jobs that give none"),
+    REAL(default_frequency_penalty, "0", -2, 2, CONFIG_WORKER,
+         "params.frequency_penalty of jobs that give none"),
+    LIST(default_stop_token_ids, "", CONFIG_WORKER,
+         "params.stop_token_ids of jobs that give none; the model's own end tokens always count"),
     INT(max_job_bytes, "1048576", 1024, 16777216, CONFIG_WORKER, "largest job that is read"),
     INT(max_message_bytes, "1000000", 4096, 16777216, BATCHING,
         "largest record that results and dead-letter topics take"),
@@ -104,6 +124,8 @@ const struct config_option config_table_options[] = {
     CHOICE(log_level, "info", "debug|info|warning|error", ALL, "least level that is logged"),
 
     {"config", CONFIG_TEXT, NULL, 0, 0, NULL, ALL, AT(file), "JSON file of options"},
+    {"env_file", CONFIG_TEXT, ".env", 0, 0, NULL, ALL, AT(env_file),
+     "file of SOLFLEET_NAME=value lines, read if it exists; '': none"},
     BOOL(json, "false", ALL, "machine-readable output, one JSON document a line"),
 };
 const size_t config_table_option_count =
@@ -125,10 +147,31 @@ const struct config_table_preset config_table_presets[] = {
 const size_t config_table_preset_count =
     sizeof config_table_presets / sizeof config_table_presets[0];
 
+#define A_JOBS "what a job itself says beats it"
+const struct config_table_alias config_table_aliases[] = {
+    {"max_model_len", "max_model_len", ""},
+    {"max_batch_size", "max_batch_size", ""},
+    {"max_num_seqs", "max_batch_size", ""},
+    {"max_batched_tokens", "max_batch_tokens", ""},
+    {"max_num_batched_tokens", "max_batch_tokens", ""},
+    {"gpu_memory_utilization", "kv_cache_bytes",
+     "bytes instead of a share of the memory; 0 sizes it for max_running sequences"},
+    {"temperature", "default_temperature", A_JOBS},
+    {"top_p", "default_top_p", A_JOBS},
+    {"top_k", "default_top_k", A_JOBS},
+    {"max_new_tokens", "default_max_tokens", A_JOBS},
+    {"max_tokens", "default_max_tokens", A_JOBS},
+    {"stop_token_id", "default_stop_token_ids",
+     "seldom needed: the model file's own end tokens always count"},
+};
+#undef A_JOBS
+const size_t config_table_alias_count =
+    sizeof config_table_aliases / sizeof config_table_aliases[0];
+
 const char *config_table_command_name(unsigned bit) {
-    static const char *const names[] = {"worker", "broker", "topics",  "submit",
-                                        "status", "wait",   "results", "generate",
-                                        "model",  "bench",  "compare", "config"};
+    static const char *const names[] = {"worker",  "broker",  "topics",   "submit", "status",
+                                        "wait",    "results", "generate", "model",  "bench",
+                                        "compare", "config",  "batch"};
     for (unsigned i = 0; i < sizeof names / sizeof names[0]; i++) {
         if (bit == 1u << i) {
             return names[i];

@@ -8,8 +8,10 @@
 
 #include "consumer/config.h"
 #include "consumer/kafka_settings.h"
+#include "consumer/topics_hint.h"
 
 struct kafka_producer {
+    const struct config *config; /* borrowed */
     rd_kafka_t *handle;
     rd_kafka_queue_t *queue;
     rd_kafka_event_t *reports;                 /* being handed out one by one; NULL = none */
@@ -56,6 +58,7 @@ enum kafka_client_status kafka_producer_open(const struct config *config, int64_
         free(producer);
         return KAFKA_CLIENT_BAD_SETTING;
     }
+    producer->config = config;
     producer->queue = rd_kafka_queue_get_main(producer->handle);
     *out = producer;
     return KAFKA_CLIENT_OK;
@@ -131,9 +134,11 @@ enum kafka_client_status kafka_producer_check(struct kafka_producer *producer, c
         topic_error == RD_KAFKA_RESP_ERR_LEADER_NOT_AVAILABLE) {
         return KAFKA_CLIENT_OK;
     }
-    bool missing = topic_error == RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART;
-    snprintf(err, err_bytes, "topic %s: %s%s", topic, rd_kafka_err2str(topic_error),
-             missing ? "; make it with 'solfleet topics create'" : "");
+    if (topic_error == RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART) {
+        topics_hint_missing(producer->config, topic, err, err_bytes);
+    } else {
+        snprintf(err, err_bytes, "topic '%s': %s", topic, rd_kafka_err2str(topic_error));
+    }
     return KAFKA_CLIENT_REFUSED;
 }
 

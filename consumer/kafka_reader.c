@@ -7,6 +7,7 @@
 
 #include "consumer/config.h"
 #include "consumer/kafka_settings.h"
+#include "consumer/topics_hint.h"
 #include "engine/clock.h"
 
 struct kafka_reader {
@@ -99,6 +100,7 @@ static rd_kafka_resp_err_t kafka_reader_ask(struct kafka_reader *reader, const c
 }
 
 static enum kafka_client_status kafka_reader_find_partitions(struct kafka_reader *reader,
+                                                             const struct config *config,
                                                              const char *topic, char *err,
                                                              size_t err_bytes) {
     rd_kafka_resp_err_t topic_error = RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART;
@@ -112,8 +114,14 @@ static enum kafka_client_status kafka_reader_find_partitions(struct kafka_reader
             rd_kafka_poll(reader->handle, KAFKA_CLIENT_SETTLE_STEP_MS);
         }
     }
-    return reader->ends ? KAFKA_CLIENT_OK
-                        : kafka_reader_say(reader, topic_error, topic, err, err_bytes);
+    if (reader->ends) {
+        return KAFKA_CLIENT_OK;
+    }
+    if (topic_error == RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART) {
+        topics_hint_missing(config, topic, err, err_bytes);
+        return KAFKA_CLIENT_REFUSED;
+    }
+    return kafka_reader_say(reader, topic_error, topic, err, err_bytes);
 }
 
 /* Asks where the partition begins and ends, and decides where to read from. */
@@ -182,7 +190,7 @@ enum kafka_client_status kafka_reader_open(const struct config *config, const ch
     enum kafka_client_status status =
         kafka_reader_start_handle(reader, config, "earliest", err, err_bytes);
     if (status == KAFKA_CLIENT_OK) {
-        status = kafka_reader_find_partitions(reader, topic, err, err_bytes);
+        status = kafka_reader_find_partitions(reader, config, topic, err, err_bytes);
     }
 
     if (status == KAFKA_CLIENT_OK && reader->ends) {

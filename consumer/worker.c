@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "consumer/params_config.h"
+#include "consumer/topics_hint.h"
 #include "consumer/worker_intake.h"
 #include "consumer/worker_publish.h"
 #include "consumer/worker_state.h"
@@ -203,11 +205,13 @@ enum worker_status worker_open(const struct worker_options *options, struct work
     worker->limits = job_limits_default();
     worker->limits.value_bytes_max = (size_t)worker->config->max_job_bytes;
     worker->limits.default_timeout_ms = worker->config->default_timeout_ms;
+    worker->limits.default_params = &worker->default_params;
     worker_init_backpressure(worker);
     bool has_room =
         inflight_init(&worker->inflight, worker->backpressure.jobs_high + WORKER_RECEIVE_MAX);
     assert(has_room);
-    if (!worker_open_parts(worker, err, err_bytes)) {
+    if (!params_config_read(worker->config, &worker->default_params, err, err_bytes) ||
+        !worker_open_parts(worker, err, err_bytes)) {
         worker_close(worker);
         return WORKER_BAD_SETTING;
     }
@@ -217,9 +221,7 @@ enum worker_status worker_open(const struct worker_options *options, struct work
 
 static enum worker_status worker_say_missing(const struct worker *worker, const char *topic,
                                              char *err, size_t err_bytes) {
-    snprintf(err, err_bytes,
-             "topic '%s' does not exist; make it with: solfleet topics create --brokers %s", topic,
-             worker->config->brokers);
+    topics_hint_missing(worker->config, topic, err, err_bytes);
     return WORKER_NOT_YET;
 }
 

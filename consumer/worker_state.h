@@ -18,6 +18,7 @@ struct worker {
     const struct config *config;
     struct engine *engine;
     struct engine_info engine_info;
+    struct job_params default_params;
     struct job_limits limits;
 
     struct kafka_source *source;

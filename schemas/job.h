@@ -99,6 +99,9 @@ struct job {
 struct job_limits {
     size_t value_bytes_max;
     int64_t default_timeout_ms; /* for jobs that give none; 0 = none */
+    /* What fields of `params` are when a job gives none: borrowed, in range, without stop strings;
+     * NULL = the contract's defaults. A seed in it is not used. */
+    const struct job_params *default_params;
 };
 
 struct job_limits job_limits_default(void);

@@ -1,6 +1,7 @@
 /* From a record's value to a job. The getters of schemas/json keep the first error and then do
  * nothing, so each function here reads straight on; what was allocated by then hangs on the job,
  * and job_decode frees it in one place. */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -308,6 +309,10 @@ enum error_code job_decode(const void *bytes, size_t size, const struct job_limi
         return error->code;
     }
     job_init(out);
+    if (limits->default_params != NULL) {
+        assert(limits->default_params->stop_count == 0);
+        out->params = *limits->default_params;
+    }
     if (json.nodes->type == JSON_OBJECT) {
         decode_root(json.nodes, limits, out, error);
     } else {

@@ -70,6 +70,7 @@ static void decode_stop_tokens(const struct json_node *object, struct job_params
     if (array == NULL) {
         return;
     }
+    params->stop_token_count = 0; /* instead of the defaults */
     for (const struct json_node *value = json_first(array); value != NULL;
          value = json_next(array, value)) {
         params->stop_token_ids[params->stop_token_count++] =

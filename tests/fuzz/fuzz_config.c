@@ -10,12 +10,13 @@
 #include <unistd.h>
 
 #include "consumer/config.h"
+#include "consumer/config_env_file.h"
 #include "consumer/config_table.h"
 #include "tests/fuzz/fuzz.h"
 
 enum {
     WORDS_MAX = 24,
-    COMMANDS = 12,
+    COMMANDS = 13,
 };
 
 struct own_values {
@@ -131,6 +132,20 @@ static void read_words(struct words *words, unsigned command) {
     config_deinit(&config);
 }
 
+static bool check_variable(void *context, size_t line, const char *key, const char *value) {
+    (void)context;
+    assert(line > 0 && key[0] != '\0' && strlen(value) < CONFIG_FILE_BYTES_MAX * 64u);
+    return true;
+}
+
+/* The text as a file of variables, too. */
+static void read_env_file(const char *text) {
+    char *copy = strdup(text), err[160] = "";
+    bool right = config_env_file_parse("f", copy, check_variable, NULL, err, sizeof err);
+    assert(right == (err[0] == '\0'));
+    free(copy);
+}
+
 static void free_words(struct words *words) {
     for (int i = 0; i < words->argc; i++) {
         free(words->argv[i]);
@@ -153,6 +168,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t data_bytes) {
     size_t bytes = data_bytes - 1;
     int descriptor = -1;
     char *file = take(&rest, &bytes);
+    read_env_file(file);
     words.argv[words.argc++] = strdup("solfleet");
     if (file[0] != '\0') {
         descriptor = add_file(&words, file);

@@ -265,3 +265,32 @@ def test_refuses_a_file_that_is_no_model(run_solfleet, tmp_path):
     path.write_bytes(b"GGUF" + b"\xff" * 1000)
     status, output = run_solfleet("worker", "--model", path)
     assert status == 7, output
+
+
+def test_gives_its_own_parameters_to_jobs_that_give_none(space, start_worker, tmp_path):
+    env_file = tmp_path / "worker.env"
+    env_file.write_text("SOLFLEET_DEFAULT_TEMPERATURE=0.25  # cool\nSOLFLEET_DEFAULT_TOP_K=9\n")
+    start_worker(*NULL, "--default-max-tokens", "5", "--env-file", str(env_file))
+    space.produce({"request_id": "a", "prompt": "x"},
+                  {"request_id": "b", "prompt": "x", "params": {"max_tokens": 4, "top_k": 0}})
+    results = by_id(space.results(2))
+    shown = {i: [results[i]["params"][name] for name in ("max_tokens", "temperature", "top_k")]
+             for i in "ab"}
+    assert shown == {"a": [5, 0.25, 9], "b": [4, 0.25, 0]}
+
+
+def test_waits_for_a_missing_topic_and_prints_the_command_that_makes_it(
+        space, start_worker, run_solfleet):
+    topics = {f"SOLFLEET_{kind}_TOPIC": f"{space.group}.late.{kind.lower()}"
+              for kind in ("JOBS", "RESULTS", "DEAD_LETTER")}
+    worker = start_worker(*NULL, env=topics, ready=False)
+    command = wait_until(lambda: "make it with: solfleet " in worker.log() and
+                         worker.log().split("make it with: solfleet ")[1].splitlines()[0],
+                         60, "the worker says what to do")
+    assert worker.alive() and "ready" not in worker.log()
+    status, output = run_solfleet(*command.split())
+    assert status == 0, output
+    wait_until(lambda: "ready" in worker.log(), 60, "the worker is ready")
+    assert stop(worker) == 0
+    for future in space.admin.delete_topics(list(topics.values())).values():
+        future.result(30)

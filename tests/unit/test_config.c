@@ -157,10 +157,62 @@ static void names_the_nearest_option_when_one_is_unknown(void **state) {
 
 static void warns_of_a_variable_that_is_nearly_an_option(void **state) {
     assert_int_equal(read_words(NULL, ENVIRONMENT("SOLFLEET_MAX_BATCHSIZE=8")), CONFIG_OK);
-    assert_non_null(config.warning);
-    assert_non_null(strstr(config.warning, "max_batch_size"));
+    assert_int_equal(config.warning_count, 1);
+    assert_string_equal(config.warnings[0],
+                        "SOLFLEET_MAX_BATCHSIZE is unknown and ignored: did you "
+                        "mean SOLFLEET_MAX_BATCH_SIZE?");
     assert_int_equal(read_words(NULL, ENVIRONMENT("SOLFLEET_SERVICE_PORT_HTTPS=1")), CONFIG_OK);
-    assert_null(config.warning);
+    assert_int_equal(config.warning_count, 0);
+}
+
+static void says_what_names_of_other_servers_are_called_here(void **state) {
+    assert_int_equal(read_words(NULL, ENVIRONMENT("SOLFLEET_TEMPERATURE=1", "TOP_P=1",
+                                                  "SOLFLEET_GPU_MEMORY_UTILIZATION=0.9")),
+                     CONFIG_OK);
+    assert_int_equal(config.warning_count, 2); /* TOP_P may be anybody's */
+    assert_non_null(strstr(config.warnings[0], "here it is SOLFLEET_DEFAULT_TEMPERATURE"));
+    assert_non_null(strstr(config.warnings[1], "here it is SOLFLEET_KV_CACHE_BYTES"));
+    assert_true(config.default_temperature == 0.7);
+    refuses("unknown option --gpu-memory-utilization: did you mean --kv-cache-bytes?",
+            READ("--gpu-memory-utilization", "0.9"));
+    refuses("unknown option --max-num-seqs: did you mean --max-batch-size?",
+            READ("--max-num-seqs=9"));
+}
+
+static void reads_an_env_file_between_environment_and_json_file(void **state) {
+    char *made = test_tmp_path(".env");
+    char text[1024];
+    snprintf(text, sizeof text,
+             "SOLFLEET_CONFIG='%s'\nSOLFLEET_MAX_BATCH_SIZE=4\nSOLFLEET_MAX_QUEUE_SIZE=\"4\"\n"
+             "export SOLFLEET_MAX_BATCH_TOKENS=44 # few\nMAX_MODEL_LEN=9\nHOME=x\n"
+             "SOLFLEET_KAFKA_SESSION_TIMEOUT_MS=7000\n",
+             file_of("{\"max_batch_size\": 3, \"group\": \"file\"}"));
+    FILE *file = fopen(made, "w");
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+    const char *words[] = {"--max-batch-tokens", "55", "--env-file", made, NULL};
+    assert_int_equal(read_words(words, ENVIRONMENT("SOLFLEET_MAX_QUEUE_SIZE=5")), CONFIG_OK);
+    assert_int_equal(config.max_batch_size, 4);
+    assert_int_equal(config.max_queue_size, 5);
+    assert_int_equal(config.max_batch_tokens, 55);
+    assert_string_equal(config.group, "file");
+    assert_int_equal(config.max_model_len, 0);
+    assert_string_equal(config.kafka[0].value, "7000");
+    assert_int_equal(config.warning_count, 1);
+    assert_non_null(strstr(config.warnings[0], ":5: MAX_MODEL_LEN is ignored: here it is "
+                                               "SOLFLEET_MAX_MODEL_LEN"));
+    free(made);
+}
+
+static void names_the_line_of_an_env_file_that_is_wrong(void **state) {
+    const char *path = file_of("\nSOLFLEET_MAX_BATCH_SIZE=x\n");
+    char message[1024];
+    snprintf(message, sizeof message,
+             "%.90s:2: SOLFLEET_MAX_BATCH_SIZE: 'x' is not a whole number in 1..1024", path);
+    refuses(message, READ("--env-file", path));
+    assert_int_equal(READ("--env-file", "/nowhere/at/all"), CONFIG_WRONG);
+    assert_int_equal(READ("--env-file", ""), CONFIG_OK);
 }
 
 static void refuses_values_out_of_range_naming_where_they_came_from(void **state) {
@@ -237,6 +289,9 @@ TEST_MAIN_WITH(NULL, forget, cmocka_unit_test(gives_every_option_its_default),
                cmocka_unit_test(passes_kafka_properties_through),
                cmocka_unit_test(names_the_nearest_option_when_one_is_unknown),
                cmocka_unit_test(warns_of_a_variable_that_is_nearly_an_option),
+               cmocka_unit_test(says_what_names_of_other_servers_are_called_here),
+               cmocka_unit_test(reads_an_env_file_between_environment_and_json_file),
+               cmocka_unit_test(names_the_line_of_an_env_file_that_is_wrong),
                cmocka_unit_test(refuses_values_out_of_range_naming_where_they_came_from),
                cmocka_unit_test(refuses_a_file_that_is_not_one_object_of_options),
                cmocka_unit_test(gathers_arguments_and_counts_them),

@@ -1,4 +1,5 @@
 #include "schemas/job.h"
+#include "schemas/job_params.h"
 
 #include <float.h>
 #include <stdio.h>
@@ -149,6 +150,33 @@ static void takes_the_workers_timeout_where_a_job_gives_none(void **state) {
         struct job_error error;
         assert_int_equal(job_decode(texts[i], strlen(texts[i]), &limits, &job, &error), ERROR_NONE);
         assert_int_equal(job.timeout_ms, i == 0 ? 4000 : 7);
+        job_deinit(&job);
+    }
+}
+
+static void takes_the_workers_parameters_where_a_job_gives_none(void **state) {
+    struct job_params given;
+    job_params_init(&given);
+    given.max_tokens = 9;
+    given.temperature = 0.25f;
+    given.top_p = 0.5f;
+    given.stop_token_ids[0] = 7;
+    given.stop_token_ids[1] = 8;
+    given.stop_token_count = 2;
+    const struct job_limits limits = {.value_bytes_max = 1000, .default_params = &given};
+    const char *const texts[] = {
+        "{\"request_id\":\"r\",\"prompt\":\"p\"}",
+        "{\"request_id\":\"r\",\"prompt\":\"p\",\"params\":{\"max_tokens\":"
+        "3,\"top_p\":null,\"stop_token_ids\":[5]}}"};
+    for (int i = 0; i < 2; i++) {
+        struct job job;
+        struct job_error error;
+        assert_int_equal(job_decode(texts[i], strlen(texts[i]), &limits, &job, &error), ERROR_NONE);
+        assert_int_equal(job.params.max_tokens, i == 0 ? 9 : 3);
+        assert_true(job.params.temperature == 0.25f && job.params.top_p == 0.5f);
+        assert_int_equal(job.params.stop_token_count, i == 0 ? 2 : 1);
+        assert_int_equal(job.params.stop_token_ids[0], i == 0 ? 7 : 5);
+        assert_int_equal(job.params.seed, seed_of("r"));
         job_deinit(&job);
     }
 }
@@ -635,6 +663,7 @@ static void a_new_job_holds_the_defaults_and_a_freed_one_nothing(void **state) {
 
 TEST_MAIN(cmocka_unit_test(decodes_every_field), cmocka_unit_test(fills_in_the_defaults),
           cmocka_unit_test(takes_the_workers_timeout_where_a_job_gives_none),
+          cmocka_unit_test(takes_the_workers_parameters_where_a_job_gives_none),
           cmocka_unit_test(decodes_messages_in_order),
           cmocka_unit_test(accepts_each_parameter_at_its_bounds_and_refuses_it_beyond),
           cmocka_unit_test(refuses_a_parameter_of_any_wrong_type),
