@@ -1,15 +1,29 @@
 #include "consumer/backpressure.h"
 
-bool backpressure_update(struct backpressure *pressure, const struct backpressure_load *load) {
+static bool backpressure_is_full(const struct backpressure *pressure,
+                                 const struct backpressure_load *load) {
     if (load->engine_is_busy || load->jobs >= pressure->jobs_high ||
         load->bytes >= pressure->bytes_high) {
-        pressure->paused = true;
-    } else if (load->jobs <= pressure->jobs_low && load->bytes <= pressure->bytes_low) {
-        pressure->paused = false;
+        return true;
     }
-    return pressure->paused;
+    bool is_low = load->jobs <= pressure->jobs_low && load->bytes <= pressure->bytes_low;
+    return !is_low && pressure->advice != BACKPRESSURE_TAKE;
 }
 
-uint32_t backpressure_room(const struct backpressure *pressure, uint32_t jobs) {
-    return pressure->paused || jobs >= pressure->jobs_high ? 0 : pressure->jobs_high - jobs;
+enum backpressure_advice backpressure_update(struct backpressure *pressure,
+                                             const struct backpressure_load *load, int64_t now_ns) {
+    if (!backpressure_is_full(pressure, load)) {
+        pressure->advice = BACKPRESSURE_TAKE;
+    } else if (pressure->advice == BACKPRESSURE_TAKE) {
+        pressure->advice = BACKPRESSURE_HOLD;
+        pressure->full_since_ns = now_ns;
+    } else if (now_ns >= backpressure_deadline_ns(pressure)) {
+        pressure->advice = BACKPRESSURE_PAUSE;
+    }
+    return pressure->advice;
+}
+
+int64_t backpressure_deadline_ns(const struct backpressure *pressure) {
+    return pressure->advice == BACKPRESSURE_HOLD ? pressure->full_since_ns + pressure->hold_ns
+                                                 : INT64_MAX;
 }

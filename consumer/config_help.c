@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "consumer/config_table.h"
+#include "consumer/config_value.h"
 
 #define FLAG_COLUMN_BYTES 34
 
@@ -27,32 +28,45 @@ static void config_help_flag(const struct config_option *option, char *out, size
     snprintf(out + size, out_bytes - (size_t)size, "%s", config_help_placeholder(option));
 }
 
-static void config_help_options(const struct config_option *options, size_t count,
-                                unsigned commands, FILE *out) {
-    for (size_t i = 0; i < count; i++) {
-        const struct config_option *option = &options[i];
-        if (option->commands != 0 && (option->commands & commands) == 0) {
-            continue;
+static void config_help_option(const struct config_option *option, FILE *out) {
+    char flag[96];
+    config_help_flag(option, flag, sizeof flag);
+    fprintf(out, "  %-*s %s", FLAG_COLUMN_BYTES, flag, option->help);
+    if (option->type == CONFIG_CHOICE) {
+        fprintf(out, " (%s)", option->choices);
+    }
+    if (option->fallback != NULL && option->fallback[0] != '\0' && option->type != CONFIG_BOOL) {
+        fprintf(out, " [%s]", option->fallback);
+    }
+    fputc('\n', out);
+}
+
+/* An option of the command's own stands in the place of a shared one. */
+static bool config_help_is_own(const struct config_spec *spec, const struct config_option *option) {
+    for (size_t i = 0; i < spec->own_count; i++) {
+        if (config_value_same_name(spec->own[i].name, option->name)) {
+            return true;
         }
-        char flag[96];
-        config_help_flag(option, flag, sizeof flag);
-        fprintf(out, "  %-*s %s", FLAG_COLUMN_BYTES, flag, option->help);
-        if (option->type == CONFIG_CHOICE) {
-            fprintf(out, " (%s)", option->choices);
+    }
+    return false;
+}
+
+static void config_help_options(const struct config_spec *spec, FILE *out) {
+    for (size_t i = 0; i < spec->own_count; i++) {
+        config_help_option(&spec->own[i], out);
+    }
+    for (size_t i = 0; i < config_table_option_count; i++) {
+        const struct config_option *option = &config_table_options[i];
+        if ((option->commands & spec->command) != 0 && !config_help_is_own(spec, option)) {
+            config_help_option(option, out);
         }
-        if (option->fallback != NULL && option->fallback[0] != '\0' &&
-            option->type != CONFIG_BOOL) {
-            fprintf(out, " [%s]", option->fallback);
-        }
-        fputc('\n', out);
     }
 }
 
 void config_help_print(const struct config_spec *spec, FILE *out) {
     fprintf(out, "usage: solfleet %s [options]%s%s\n\n%s\n\noptions:\n", spec->name,
             spec->usage[0] != '\0' ? " " : "", spec->usage, spec->summary);
-    config_help_options(spec->own, spec->own_count, 0, out);
-    config_help_options(config_table_options, config_table_option_count, spec->command, out);
+    config_help_options(spec, out);
     fprintf(
         out,
         "  %-*s this text\n\nEach option may also stand in the environment (--log-level: "

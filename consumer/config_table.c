@@ -103,7 +103,7 @@ const struct config_option config_table_options[] = {
     INT(max_message_bytes, "1000000", 4096, 16777216, BATCHING,
         "largest record that results and dead-letter topics take"),
     INT(high_water, "0", 0, 1048576, CONFIG_WORKER,
-        "jobs in the worker at which consuming pauses; 0: max_queue_size + max_batch_size"),
+        "jobs in the worker at which consuming pauses; 0: twice max_queue_size and max_batch_size"),
     INT(low_water, "0", 0, 1048576, CONFIG_WORKER,
         "jobs in the worker at which consuming goes on; 0: three quarters of high_water"),
     INT(commit_interval_ms, "200", 1, 60000, CONFIG_WORKER, "longest time between two commits"),

@@ -13,6 +13,7 @@
 #include "consumer/worker_state.h"
 
 #define HELD_BYTES_MAX (64u << 20) /* values of records in flight */
+#define HOLD_MS_MAX 250            /* without polling: short beside any time-out of the group */
 #define EVENTS_PER_TAKE 64
 
 void worker_settle(struct worker *worker, struct inflight_job *job) {
@@ -39,6 +40,7 @@ static int worker_wait_ms(const struct worker *worker, int max_wait_ms) {
     int64_t due_ns = now_ns + max_wait_ms * CLOCK_NS_PER_MS;
     due_ns = worker_sooner(due_ns, status_store_deadline_ns(worker->store));
     due_ns = worker_sooner(due_ns, kafka_source_deadline_ns(worker->source));
+    due_ns = worker_sooner(due_ns, backpressure_deadline_ns(&worker->backpressure));
     if (worker->send_again_ns != 0) {
         due_ns = worker_sooner(due_ns, worker->send_again_ns);
     }
@@ -50,7 +52,8 @@ static int worker_wait_ms(const struct worker *worker, int max_wait_ms) {
 
 static void worker_wait(struct worker *worker, int max_wait_ms) {
     struct pollfd watched[WATCH_COUNT] = {
-        [WATCH_SOURCE] = {.fd = kafka_source_fd(worker->source), .events = POLLIN},
+        [WATCH_SOURCE] = {.fd = worker_intake_holds(worker) ? -1 : kafka_source_fd(worker->source),
+                          .events = POLLIN},
         [WATCH_SINK] = {.fd = kafka_sink_fd(worker->sink), .events = POLLIN},
         [WATCH_STORE] = status_store_pollfd(worker->store),
         [WATCH_ENGINE] = {.fd = engine_event_fd(worker->engine), .events = POLLIN},
@@ -115,8 +118,11 @@ static void worker_pace(struct worker *worker) {
     struct backpressure_load load = {.jobs = worker->inflight.count,
                                      .bytes = worker->inflight.value_bytes,
                                      .engine_is_busy = worker->waiting.head != NULL};
-    bool paused = backpressure_update(&worker->backpressure, &load);
-    kafka_source_pause(worker->source, paused || worker->is_draining);
+    enum backpressure_advice before = worker->backpressure.advice;
+    enum backpressure_advice advice = backpressure_update(
+        &worker->backpressure, &load, clock_monotonic_ns(worker->options.clock));
+    worker->has_more |= before == BACKPRESSURE_HOLD && advice != BACKPRESSURE_HOLD;
+    kafka_source_pause(worker->source, advice == BACKPRESSURE_PAUSE || worker->is_draining);
     if (worker->is_draining && !worker->engine_is_draining && worker->waiting.head == NULL) {
         worker->engine_is_draining = engine_drain(worker->engine);
     }
@@ -156,7 +162,7 @@ enum worker_status worker_step(struct worker *worker, int max_wait_ms, char *err
 /* ---- open, join, drain, close ---- */
 
 static uint32_t worker_high_water(const struct config *config) {
-    int64_t derived = config->max_queue_size + config->max_batch_size;
+    int64_t derived = 2 * config->max_queue_size + config->max_batch_size;
     return (uint32_t)(config->high_water > 0 ? config->high_water : derived);
 }
 
@@ -167,7 +173,8 @@ static void worker_init_backpressure(struct worker *worker) {
     worker->backpressure = (struct backpressure){.jobs_high = high,
                                                  .jobs_low = low < high ? low : high,
                                                  .bytes_high = HELD_BYTES_MAX,
-                                                 .bytes_low = HELD_BYTES_MAX / 4 * 3};
+                                                 .bytes_low = HELD_BYTES_MAX / 4 * 3,
+                                                 .hold_ns = HOLD_MS_MAX * CLOCK_NS_PER_MS};
 }
 
 static bool worker_open_store(struct worker *worker, char *err, size_t err_bytes) {
@@ -274,7 +281,7 @@ void worker_stats(const struct worker *worker, struct worker_stats *out) {
     *out = worker->stats;
     out->in_flight = worker->inflight.count;
     out->is_ready = kafka_source_is_assigned(worker->source);
-    out->is_paused = worker->backpressure.paused || worker->is_draining;
+    out->is_full = worker->backpressure.advice != BACKPRESSURE_TAKE;
     kafka_source_stats(worker->source, &out->source);
     status_store_stats(worker->store, &out->store);
 }

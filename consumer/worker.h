@@ -42,7 +42,8 @@ struct worker_stats {
     uint64_t done, failed, expired, cancelled; /* results acknowledged, by status */
     uint64_t dead_letters, conflicts, duplicates;
     uint32_t in_flight; /* received, not settled */
-    bool is_ready, is_paused;
+    bool is_ready;
+    bool is_full; /* takes nothing more for now */
     struct kafka_source_stats source;
     struct status_store_stats store;
 };

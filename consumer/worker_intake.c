@@ -91,9 +91,17 @@ static void worker_intake_take_record(struct worker *worker, const struct record
     }
 }
 
+bool worker_intake_holds(const struct worker *worker) {
+    return worker->backpressure.advice == BACKPRESSURE_HOLD && !worker->is_draining;
+}
+
 void worker_intake_receive(struct worker *worker) {
     uint32_t count = 0;
     struct record record;
+    worker->has_more = false;
+    if (worker_intake_holds(worker)) {
+        return;
+    }
     kafka_source_clear_fd(worker->source);
     while (count < WORKER_RECEIVE_MAX && kafka_source_receive(worker->source, &record)) {
         worker_intake_take_record(worker, &record);

@@ -120,7 +120,7 @@ static void pauses_while_the_engine_is_busy_and_cuts_results_to_size(void **stat
         "--max-queue-size", "3", "--max-batch-size", "2", "--max-message-bytes", "4096", NULL};
     start_worker("busy", words, &small);
     produce_jobs("busy", 60);
-    STEP_WHILE(!worker_rig_stats(&rig).is_paused);
+    STEP_WHILE(!worker_rig_stats(&rig).is_full);
     for (unsigned i = 0; i < 60; i++) {
         struct worker_rig_record record = worker_rig_next_result(&rig);
         struct result result;
@@ -132,7 +132,7 @@ static void pauses_while_the_engine_is_busy_and_cuts_results_to_size(void **stat
         worker_rig_free(&record);
     }
     worker_rig_until_drained(&rig);
-    STEP_WHILE(worker_rig_stats(&rig).is_paused);
+    STEP_WHILE(worker_rig_stats(&rig).is_full);
     char *code = worker_rig_status(&rig, "busy-59", "error_code");
     assert_string_equal(code, "result_too_large");
     free(code);

@@ -114,9 +114,9 @@ static bool worker_rig_poll_reader(struct worker_rig_reader *reader, int wait_ms
 static void worker_rig_check_time(const struct worker_rig *rig, int64_t end_ms) {
     if (worker_rig_now_ms() >= end_ms) {
         struct worker_stats stats = worker_rig_stats(rig);
-        fail_msg("waited too long: received %u, settled %u, in flight %u, done %u, paused %d",
+        fail_msg("waited too long: received %u, settled %u, in flight %u, done %u, full %d",
                  (unsigned)stats.source.received_total, (unsigned)stats.source.settled_total,
-                 stats.in_flight, (unsigned)stats.done, stats.is_paused);
+                 stats.in_flight, (unsigned)stats.done, stats.is_full);
     }
 }
 

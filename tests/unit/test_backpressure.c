@@ -3,45 +3,55 @@
 
 static struct backpressure marks(void) {
     return (struct backpressure){
-        .jobs_high = 10, .jobs_low = 4, .bytes_high = 1000, .bytes_low = 400};
+        .jobs_high = 10, .jobs_low = 4, .bytes_high = 1000, .bytes_low = 400, .hold_ns = 50};
 }
 
-static void pauses_at_the_high_mark_and_resumes_at_the_low_one(void **state) {
+static void takes_again_at_the_low_mark_only(void **state) {
     struct backpressure pressure = marks();
     static const struct {
         uint32_t jobs;
-        bool paused;
-    } steps[] = {{0, false}, {9, false}, {10, true}, {9, true}, {5, true}, {4, false}, {9, false}};
+        enum backpressure_advice advice;
+    } steps[] = {{0, BACKPRESSURE_TAKE},  {9, BACKPRESSURE_TAKE}, {10, BACKPRESSURE_HOLD},
+                 {9, BACKPRESSURE_HOLD},  {5, BACKPRESSURE_HOLD}, {4, BACKPRESSURE_TAKE},
+                 {11, BACKPRESSURE_HOLD}, {0, BACKPRESSURE_TAKE}};
     for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
         struct backpressure_load load = {.jobs = steps[i].jobs};
-        assert_int_equal(backpressure_update(&pressure, &load), steps[i].paused);
+        assert_int_equal(backpressure_update(&pressure, &load, 0), steps[i].advice);
     }
 }
 
-static void pauses_on_bytes_as_on_jobs(void **state) {
+static void pauses_when_it_stays_full(void **state) {
     struct backpressure pressure = marks();
-    assert_true(backpressure_update(&pressure, &(struct backpressure_load){.bytes = 1000}));
-    assert_true(backpressure_update(&pressure, &(struct backpressure_load){.bytes = 401}));
-    assert_false(backpressure_update(&pressure, &(struct backpressure_load){.bytes = 400}));
+    struct backpressure_load full = {.jobs = 10}, low = {.jobs = 4};
+    assert_int_equal(backpressure_deadline_ns(&pressure), INT64_MAX);
+    assert_int_equal(backpressure_update(&pressure, &full, 100), BACKPRESSURE_HOLD);
+    assert_int_equal(backpressure_deadline_ns(&pressure), 150);
+    assert_int_equal(backpressure_update(&pressure, &full, 149), BACKPRESSURE_HOLD);
+    assert_int_equal(backpressure_update(&pressure, &full, 150), BACKPRESSURE_PAUSE);
+    assert_int_equal(backpressure_deadline_ns(&pressure), INT64_MAX);
+    assert_int_equal(backpressure_update(&pressure, &full, 151), BACKPRESSURE_PAUSE);
+    assert_int_equal(backpressure_update(&pressure, &low, 152), BACKPRESSURE_TAKE);
+    assert_int_equal(backpressure_update(&pressure, &full, 153), BACKPRESSURE_HOLD);
 }
 
-static void stays_paused_while_the_engine_is_busy_however_few_the_jobs(void **state) {
+static void looks_at_bytes_as_at_jobs(void **state) {
+    struct backpressure pressure = marks();
+    struct backpressure_load load = {.bytes = 1000};
+    assert_int_equal(backpressure_update(&pressure, &load, 0), BACKPRESSURE_HOLD);
+    load.bytes = 401;
+    assert_int_equal(backpressure_update(&pressure, &load, 0), BACKPRESSURE_HOLD);
+    load.bytes = 400;
+    assert_int_equal(backpressure_update(&pressure, &load, 0), BACKPRESSURE_TAKE);
+}
+
+static void is_full_while_the_engine_is_busy_however_few_the_jobs(void **state) {
     struct backpressure pressure = marks();
     struct backpressure_load load = {.jobs = 1, .engine_is_busy = true};
-    assert_true(backpressure_update(&pressure, &load));
+    assert_int_equal(backpressure_update(&pressure, &load, 0), BACKPRESSURE_HOLD);
     load.engine_is_busy = false;
-    assert_false(backpressure_update(&pressure, &load));
+    assert_int_equal(backpressure_update(&pressure, &load, 0), BACKPRESSURE_TAKE);
 }
 
-static void gives_no_room_when_paused_and_the_rest_to_the_high_mark_when_not(void **state) {
-    struct backpressure pressure = marks();
-    assert_int_equal(backpressure_room(&pressure, 3), 7);
-    assert_int_equal(backpressure_room(&pressure, 12), 0);
-    pressure.paused = true;
-    assert_int_equal(backpressure_room(&pressure, 3), 0);
-}
-
-TEST_MAIN(cmocka_unit_test(pauses_at_the_high_mark_and_resumes_at_the_low_one),
-          cmocka_unit_test(pauses_on_bytes_as_on_jobs),
-          cmocka_unit_test(stays_paused_while_the_engine_is_busy_however_few_the_jobs),
-          cmocka_unit_test(gives_no_room_when_paused_and_the_rest_to_the_high_mark_when_not))
+TEST_MAIN(cmocka_unit_test(takes_again_at_the_low_mark_only),
+          cmocka_unit_test(pauses_when_it_stays_full), cmocka_unit_test(looks_at_bytes_as_at_jobs),
+          cmocka_unit_test(is_full_while_the_engine_is_busy_however_few_the_jobs))
