@@ -15,6 +15,7 @@
 #include "schemas/job_params.h"
 #include "schemas/result.h"
 #include "schemas/sha256.h"
+#include "schemas/solution.h"
 #include "schemas/status.h"
 #include "tests/support/engine_run.h"
 #include "tests/support/test.h"
@@ -200,6 +201,25 @@ static void results_survive_each_failed_allocation(void **state) {
     fail_each_allocation(decode_and_encode_result, text, 11);
 }
 
+static bool take_apart(const char *text) {
+    static const struct result_solution zero;
+    struct result_solution solution;
+    const enum solution_status status = solution_parse(text, "c", false, &solution);
+    if (status != SOLUTION_OK) {
+        assert_int_equal(status, SOLUTION_NO_MEMORY);
+        assert_memory_equal(&solution, &zero, sizeof solution);
+    }
+    solution_deinit(&solution);
+    return status == SOLUTION_OK;
+}
+
+static void taking_an_answer_apart_survives_each_failed_allocation(void **state) {
+    fail_each_allocation(take_apart,
+                         "## Approach\n" LONG "\n" LONG "\n## Complexity\nTime: O(1)\nSpace: O(1)\n"
+                         "## Code\n```c\nx\n```\n## Pitfalls\nnone\n",
+                         6);
+}
+
 static bool fill_and_encode_status(const char *text) {
     struct status status;
     status_init(&status, "r");
@@ -339,6 +359,7 @@ TEST_MAIN_WITH(hook_libraries, NULL,
                cmocka_unit_test(decoding_a_job_survives_each_failed_allocation),
                cmocka_unit_test(encoding_and_copying_a_job_survive_each_failed_allocation),
                cmocka_unit_test(results_survive_each_failed_allocation),
+               cmocka_unit_test(taking_an_answer_apart_survives_each_failed_allocation),
                cmocka_unit_test(statuses_survive_each_failed_allocation),
                cmocka_unit_test(reading_an_id_survives_each_failed_allocation),
                cmocka_unit_test(making_a_prompt_survives_each_failed_allocation),
