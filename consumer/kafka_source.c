@@ -11,20 +11,12 @@
 #include "consumer/config.h"
 #include "consumer/kafka_settings.h"
 #include "consumer/kafka_topic.h"
-#include "consumer/offset_ledger.h"
+#include "consumer/partition_table.h"
 #include "engine/clock.h"
 #include "engine/log.h"
 
 #define ERROR_LOG_MS_MIN 5000
 #define COOPERATIVE_VERSION_MIN 0x020a0000 /* before, a commit could drop the whole assignment */
-
-struct partition {
-    bool is_assigned;
-    bool is_held; /* paused because its ledger is full */
-    uint64_t epoch;
-    int64_t committed; /* -1 = nothing by us */
-    struct offset_ledger ledger;
-};
 
 struct kafka_source {
     const struct config *config;
@@ -33,9 +25,7 @@ struct kafka_source {
     rd_kafka_t *handle;
     rd_kafka_queue_t *queue;
     int fd;
-    struct partition *partitions; /* [partition_capacity], by number */
-    int32_t partition_capacity;
-    uint64_t epoch;
+    struct partition_table partitions;
     bool is_paused, is_assigned;
     bool is_committing;
     int64_t last_commit_ns;
@@ -47,21 +37,6 @@ struct kafka_source {
 };
 
 /* ---- partitions ---- */
-
-static struct partition *kafka_source_partition(struct kafka_source *source, int32_t number) {
-    if (number >= source->partition_capacity) {
-        int32_t capacity = number + 16;
-        source->partitions =
-            realloc(source->partitions, (size_t)capacity * sizeof *source->partitions);
-        assert(source->partitions != NULL);
-        for (int32_t i = source->partition_capacity; i < capacity; i++) {
-            source->partitions[i] = (struct partition){.committed = -1};
-            offset_ledger_init(&source->partitions[i].ledger);
-        }
-        source->partition_capacity = capacity;
-    }
-    return &source->partitions[number];
-}
 
 static rd_kafka_topic_partition_list_t *kafka_source_list(const struct kafka_source *source,
                                                           int32_t number) {
@@ -84,7 +59,6 @@ static void kafka_source_switch(struct kafka_source *source, rd_kafka_topic_part
 /* librdkafka cannot be asked what is paused, and a pause survives a reassignment: say it each
  * time. */
 static void kafka_source_hold(struct kafka_source *source, int32_t number, bool held) {
-    source->partitions[number].is_held = held;
     rd_kafka_topic_partition_list_t *list = kafka_source_list(source, number);
     kafka_source_switch(source, list, held || source->is_paused);
     rd_kafka_topic_partition_list_destroy(list);
@@ -96,8 +70,9 @@ void kafka_source_pause(struct kafka_source *source, bool paused) {
     }
     source->is_paused = paused;
     rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new(16);
-    for (int32_t i = 0; i < source->partition_capacity; i++) {
-        if (source->partitions[i].is_assigned && !source->partitions[i].is_held) {
+    for (int32_t i = 0; i < source->partitions.capacity; i++) {
+        if (partition_table_is_assigned(&source->partitions, i) &&
+            !partition_table_is_held(&source->partitions, i)) {
             rd_kafka_topic_partition_list_add(list, source->config->jobs_topic, i);
         }
     }
@@ -107,22 +82,17 @@ void kafka_source_pause(struct kafka_source *source, bool paused) {
 
 /* ---- commit ---- */
 
-static bool kafka_source_is_ahead(const struct partition *partition) {
-    return partition->is_assigned && offset_ledger_mark(&partition->ledger) > partition->committed;
-}
-
 /* The marks that are not committed, of all partitions or of those in `among`. */
 static rd_kafka_topic_partition_list_t *
 kafka_source_marks(const struct kafka_source *source,
                    const rd_kafka_topic_partition_list_t *among) {
     rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new(16);
     const char *topic = source->config->jobs_topic;
-    for (int32_t i = 0; i < source->partition_capacity; i++) {
-        const struct partition *partition = &source->partitions[i];
+    for (int32_t i = 0; i < source->partitions.capacity; i++) {
         bool asked = among == NULL || rd_kafka_topic_partition_list_find(among, topic, i) != NULL;
-        if (asked && kafka_source_is_ahead(partition)) {
-            rd_kafka_topic_partition_list_add(list, topic, i)->offset =
-                offset_ledger_mark(&partition->ledger);
+        int64_t due = partition_table_due(&source->partitions, i);
+        if (asked && due >= 0) {
+            rd_kafka_topic_partition_list_add(list, topic, i)->offset = due;
         }
     }
     return list;
@@ -147,11 +117,9 @@ static void kafka_source_on_commit(rd_kafka_t *handle, rd_kafka_resp_err_t error
     source->stats.commits_total++;
     for (int i = 0; marks != NULL && i < marks->cnt; i++) {
         const rd_kafka_topic_partition_t *mark = &marks->elems[i];
-        struct partition *partition = kafka_source_partition(source, mark->partition);
         rd_kafka_resp_err_t refused = failed ? error : mark->err;
-        if (refused == RD_KAFKA_RESP_ERR_NO_ERROR && partition->is_assigned &&
-            mark->offset > partition->committed) {
-            partition->committed = mark->offset;
+        if (refused == RD_KAFKA_RESP_ERR_NO_ERROR) {
+            partition_table_committed(&source->partitions, mark->partition, mark->offset);
         }
         failed |= refused != RD_KAFKA_RESP_ERR_NO_ERROR;
         error = error == RD_KAFKA_RESP_ERR_NO_ERROR ? mark->err : error;
@@ -165,15 +133,7 @@ static void kafka_source_on_commit(rd_kafka_t *handle, rd_kafka_resp_err_t error
 }
 
 bool kafka_source_is_committed(const struct kafka_source *source) {
-    if (source->is_committing) {
-        return false;
-    }
-    for (int32_t i = 0; i < source->partition_capacity; i++) {
-        if (kafka_source_is_ahead(&source->partitions[i])) {
-            return false;
-        }
-    }
-    return true;
+    return !source->is_committing && partition_table_is_committed(&source->partitions);
 }
 
 static int64_t kafka_source_commit_due_ns(const struct kafka_source *source) {
@@ -203,15 +163,14 @@ void kafka_source_commit(struct kafka_source *source, bool all) {
 }
 
 void kafka_source_settle(struct kafka_source *source, const struct source_ref *ref) {
-    struct partition *partition = kafka_source_partition(source, ref->partition);
-    if (!partition->is_assigned || partition->epoch != ref->epoch) {
+    bool released;
+    if (!partition_table_settle(&source->partitions, ref, &released)) {
         source->stats.stale_total++;
         return;
     }
-    offset_ledger_settle(&partition->ledger, ref->offset);
     source->stats.settled_total++;
     source->settled_since_commit++;
-    if (partition->is_held && !offset_ledger_is_full(&partition->ledger)) {
+    if (released) {
         kafka_source_hold(source, ref->partition, false);
     }
 }
@@ -238,16 +197,10 @@ static bool kafka_source_is_cooperative(const struct kafka_source *source) {
 
 static void kafka_source_on_assign(struct kafka_source *source,
                                    rd_kafka_topic_partition_list_t *list) {
-    source->epoch++;
     source->stats.assignments_total++;
+    partition_table_begin(&source->partitions);
     for (int i = 0; i < list->cnt; i++) {
-        struct partition *partition = kafka_source_partition(source, list->elems[i].partition);
-        partition->is_assigned = true;
-        partition->is_held = false;
-        partition->epoch = source->epoch;
-        partition->committed = -1;
-        offset_ledger_deinit(&partition->ledger);
-        source->stats.partition_count++;
+        partition_table_assign(&source->partitions, list->elems[i].partition);
     }
     if (kafka_source_is_cooperative(source)) {
         kafka_source_check(source, rd_kafka_incremental_assign(source->handle, list));
@@ -269,10 +222,7 @@ static void kafka_source_on_revoke(struct kafka_source *source,
     }
     rd_kafka_topic_partition_list_destroy(marks);
     for (int i = 0; i < list->cnt; i++) {
-        struct partition *partition = kafka_source_partition(source, list->elems[i].partition);
-        source->stats.partition_count -= partition->is_assigned;
-        partition->is_assigned = false;
-        offset_ledger_deinit(&partition->ledger);
+        partition_table_revoke(&source->partitions, list->elems[i].partition);
     }
     if (kafka_source_is_cooperative(source)) {
         kafka_source_check(source, rd_kafka_incremental_unassign(source->handle, list));
@@ -328,25 +278,20 @@ static void kafka_source_on_log(const rd_kafka_t *handle, int level, const char 
               LOG_FIELDS(log_text("facility", facility), log_text("text", text)));
 }
 
-/* Enters a message into its ledger; false when it is not to be worked on. */
-static bool kafka_source_enter(struct kafka_source *source, const rd_kafka_message_t *message) {
-    struct partition *partition = kafka_source_partition(source, message->partition);
-    if (!partition->is_assigned) {
-        return false; /* fetched before a revoke */
-    }
-    enum offset_ledger_status status = offset_ledger_add(&partition->ledger, message->offset);
-    assert(status != OFFSET_LEDGER_FULL); /* a full partition is paused, and a pause drops */
-    if (status != OFFSET_LEDGER_OK) {
+/* Enters a message in the table; false when it is not to be worked on. */
+static bool kafka_source_enter(struct kafka_source *source, const rd_kafka_message_t *message,
+                               struct source_ref *ref) {
+    if (!partition_table_enter(&source->partitions, message->partition, message->offset, ref)) {
         return false;
     }
-    if (offset_ledger_is_full(&partition->ledger)) {
-        kafka_source_hold(source, message->partition, true);
+    if (partition_table_is_held(&source->partitions, message->partition)) {
+        kafka_source_hold(source, message->partition, true); /* drops what was fetched behind it */
     }
     source->stats.received_total++;
     return true;
 }
 
-static void kafka_source_fill(const struct kafka_source *source, rd_kafka_message_t *message,
+static void kafka_source_fill(rd_kafka_message_t *message, const struct source_ref *ref,
                               struct record *record) {
     rd_kafka_timestamp_type_t type;
     int64_t timestamp = rd_kafka_message_timestamp(message, &type);
@@ -356,20 +301,19 @@ static void kafka_source_fill(const struct kafka_source *source, rd_kafka_messag
                               .key_bytes = message->key_len,
                               .timestamp_unix_ms =
                                   type == RD_KAFKA_TIMESTAMP_NOT_AVAILABLE ? -1 : timestamp,
-                              .source = {.partition = message->partition,
-                                         .offset = message->offset,
-                                         .epoch = source->partitions[message->partition].epoch},
+                              .source = *ref,
                               .handle = message};
 }
 
 bool kafka_source_receive(struct kafka_source *source, struct record *record) {
     rd_kafka_message_t *message;
+    struct source_ref ref;
     while ((message = rd_kafka_consumer_poll(source->handle, 0)) != NULL) {
         if (message->err != RD_KAFKA_RESP_ERR_NO_ERROR) {
             kafka_source_on_error(source->handle, (int)message->err,
                                   rd_kafka_message_errstr(message), source);
-        } else if (kafka_source_enter(source, message)) {
-            kafka_source_fill(source, message, record);
+        } else if (kafka_source_enter(source, message, &ref)) {
+            kafka_source_fill(message, &ref, record);
             return true;
         }
         rd_kafka_message_destroy(message);
@@ -425,6 +369,7 @@ bool kafka_source_has_failed(const struct kafka_source *source, char *err, size_
 
 void kafka_source_stats(const struct kafka_source *source, struct kafka_source_stats *out) {
     *out = source->stats;
+    out->partition_count = source->partitions.assigned_count;
 }
 
 static bool kafka_source_refuses_assignor(const struct config *config, char *err,
@@ -539,10 +484,7 @@ void kafka_source_close(struct kafka_source *source) {
         rd_kafka_consumer_close(source->handle);
         rd_kafka_destroy(source->handle);
     }
-    for (int32_t i = 0; i < source->partition_capacity; i++) {
-        offset_ledger_deinit(&source->partitions[i].ledger);
-    }
-    free(source->partitions);
+    partition_table_deinit(&source->partitions);
     close(source->fd);
     free(source);
 }
