@@ -40,6 +40,9 @@ static void worker_report_text(FILE *out, const struct engine_stats *engine,
     fprintf(out, "batches of one      %" PRIu64 "\n", engine->batches_single);
     fprintf(out, "average wait        %.1f ms\n", average.wait_ms);
     fprintf(out, "buffer size         %u\n", engine->queued_count);
+    fprintf(out, "tokens reused       %" PRIu64 "\n", engine->cached_tokens_total);
+    fprintf(out, "preemptions         %" PRIu64 "\n", engine->preemptions_total);
+    fprintf(out, "tokens recomputed   %" PRIu64 "\n", engine->recomputed_tokens_total);
     for (int i = 0; i < ENGINE_CUT_COUNT; i++) {
         fprintf(out, "cut by %-12s %" PRIu64 "\n", engine_cut_name((enum engine_cut)i),
                 engine->cuts[i]);
@@ -66,9 +69,11 @@ static void worker_report_json(FILE *out, const struct engine_stats *engine,
     }
     fprintf(out,
             "},\"done\":%" PRIu64 ",\"failed\":%" PRIu64 ",\"dead_letters\":%" PRIu64
-            ",\"duplicates\":%" PRIu64 ",\"given_back\":%u}\n",
+            ",\"duplicates\":%" PRIu64 ",\"given_back\":%u,\"tokens_reused\":%" PRIu64
+            ",\"preemptions\":%" PRIu64 ",\"tokens_recomputed\":%" PRIu64 "}\n",
             worker->done, worker->failed, worker->dead_letters, worker->duplicates,
-            worker->in_flight);
+            worker->in_flight, engine->cached_tokens_total, engine->preemptions_total,
+            engine->recomputed_tokens_total);
 }
 
 void worker_report_statistics(FILE *out, bool json, const struct engine_stats *engine,
