@@ -33,7 +33,8 @@ static inline void linear_f32_store(const struct linear_f32_job *job, uint32_t p
     const struct linear_f32_args *args = job->args;
     uint32_t n = panel * REFERENCE_PANEL, n_count = args->weight->form.n, left = n_count - n;
     size_t at = (size_t)t * n_count + n;
-    __mmask16 exist = left < REFERENCE_PANEL ? (__mmask16)((1u << left) - 1u) : (__mmask16)0xFFFF;
+    uint32_t mask = left < REFERENCE_PANEL ? (1u << left) - 1u : 0xFFFFu;
+    __mmask16 exist = (__mmask16)mask;
     if (job->bias != NULL) {
         y = _mm512_add_ps(y, _mm512_load_ps(job->bias + n));
     }
