@@ -1,6 +1,6 @@
 /* Rows of floats times a 16- or 32-bit weight: an FMA chain an output, a panel of 16 in a register.
- * An FMA takes about four cycles and one or two start in one, so at least eight chains run side by
- * side: few rows take several panels at a time. */
+ * An FMA takes about four cycles and one or two start in one, so at least eight registers of chains
+ * run side by side: fewer rows take more panels at a time. */
 #include <immintrin.h>
 
 #include "kernels/cpu_device.h"
@@ -12,6 +12,7 @@
 
 #define LINEAR_F32_ROWS 6u   /* rows and */
 #define LINEAR_F32_PANELS 4u /* panels of a tile: 24 chains of 16 outputs */
+#define LINEAR_F32_ALONE 8u  /* panels for a row alone */
 
 struct linear_f32_job {
     const struct linear_f32_args *args;
@@ -87,6 +88,45 @@ linear_f32_tile(const struct linear_f32_job *job, uint32_t panel, uint32_t t, co
     }
 }
 
+/* Eight weights of a step, `index` onwards of the panels, as f32. */
+static inline __m256 linear_f32_half_weights(const void *values, size_t index, const bool half) {
+    if (half) {
+        const uint16_t *at = (const uint16_t *)values + index;
+        return _mm256_cvtph_ps(_mm_load_si128((const __m128i *)(const void *)at));
+    }
+    return _mm256_load_ps((const float *)values + index);
+}
+
+/* Row t alone over LINEAR_F32_ALONE panels, each in two halves: a weight is used once, and halves are
+ * converted faster. */
+static inline __attribute__((always_inline)) void
+linear_f32_alone(const struct linear_f32_job *job, uint32_t panel, uint32_t t, const bool half) {
+    const struct weight *weight = job->args->weight;
+    uint32_t k_count = weight->form.k;
+    const float *x = job->args->x + (size_t)t * k_count;
+    size_t first = reference_panel_index(panel * REFERENCE_PANEL, 0, k_count);
+    size_t panel_elements = (size_t)k_count * REFERENCE_PANEL;
+    __m256 acc[2 * LINEAR_F32_ALONE];
+#pragma GCC unroll 16
+    for (uint32_t v = 0; v < 2 * LINEAR_F32_ALONE; v++) {
+        acc[v] = _mm256_setzero_ps();
+    }
+    for (uint32_t k = 0; k < k_count; k++) {
+        __m256 input = _mm256_set1_ps(x[k]);
+#pragma GCC unroll 16
+        for (uint32_t v = 0; v < 2 * LINEAR_F32_ALONE; v++) {
+            size_t at = first + v / 2u * panel_elements + (size_t)k * REFERENCE_PANEL + v % 2u * 8u;
+            acc[v] =
+                _mm256_fmadd_ps(input, linear_f32_half_weights(weight->packed, at, half), acc[v]);
+        }
+    }
+#pragma GCC unroll 8
+    for (uint32_t p = 0; p < LINEAR_F32_ALONE; p++) {
+        __m512 low = _mm512_castps256_ps512(acc[2 * p]);
+        linear_f32_store(job, panel + p, t, _mm512_insertf32x8(low, acc[2 * p + 1], 1));
+    }
+}
+
 /* Instances by the number of rows. */
 static inline __attribute__((always_inline)) void
 linear_f32_rows(const struct linear_f32_job *job, uint32_t panel, uint32_t t, uint32_t rows,
@@ -101,47 +141,51 @@ linear_f32_rows(const struct linear_f32_job *job, uint32_t panel, uint32_t t, ui
     }
 }
 
-static void linear_f32_rows_f16(const struct linear_f32_job *job, uint32_t panel, uint32_t panels,
-                                uint32_t t, uint32_t rows) {
-    if (panels == LINEAR_F32_PANELS) {
-        linear_f32_rows(job, panel, t, rows, LINEAR_F32_PANELS, true);
-        return;
+/* Panels begin .. end - 1 of up to LINEAR_F32_ROWS rows. */
+static inline __attribute__((always_inline)) void
+linear_f32_panels(const struct linear_f32_job *job, uint32_t begin, uint32_t end, uint32_t t,
+                  uint32_t rows, const bool half) {
+    uint32_t p = begin;
+    for (; rows == 1 && p + LINEAR_F32_ALONE <= end; p += LINEAR_F32_ALONE) {
+        linear_f32_alone(job, p, t, half);
     }
-    for (uint32_t p = panel; p < panel + panels; p++) {
-        linear_f32_rows(job, p, t, rows, 1, true);
+    for (; p + LINEAR_F32_PANELS <= end; p += LINEAR_F32_PANELS) {
+        linear_f32_rows(job, p, t, rows, LINEAR_F32_PANELS, half);
+    }
+    for (; p < end; p++) {
+        linear_f32_rows(job, p, t, rows, 1, half);
     }
 }
 
-static void linear_f32_rows_f32(const struct linear_f32_job *job, uint32_t panel, uint32_t panels,
-                                uint32_t t, uint32_t rows) {
-    if (panels == LINEAR_F32_PANELS) {
-        linear_f32_rows(job, panel, t, rows, LINEAR_F32_PANELS, false);
-        return;
-    }
-    for (uint32_t p = panel; p < panel + panels; p++) {
-        linear_f32_rows(job, p, t, rows, 1, false);
-    }
+static void linear_f32_panels_f16(const struct linear_f32_job *job, uint32_t begin, uint32_t end,
+                                  uint32_t t, uint32_t rows) {
+    linear_f32_panels(job, begin, end, t, rows, true);
+}
+
+static void linear_f32_panels_f32(const struct linear_f32_job *job, uint32_t begin, uint32_t end,
+                                  uint32_t t, uint32_t rows) {
+    linear_f32_panels(job, begin, end, t, rows, false);
 }
 
 /* ---------------------------------------------------------------- launchers */
 
-/* Tiles of LINEAR_F32_PANELS panels; rows in nearly equal blocks, so that none is left with one. */
+/* Items are LINEAR_F32_ALONE panels; rows in nearly equal blocks, so that none is left with one. */
 static void linear_f32_range(void *context, uint32_t begin, uint32_t end, uint32_t worker) {
     (void)worker;
     const struct linear_f32_job *job = context;
     const struct weight_form *form = &job->args->weight->form;
     uint32_t rows = job->args->rows, panel_count = reference_panels(form->n);
     uint32_t blocks = (rows - 1) / LINEAR_F32_ROWS + 1;
-    for (uint32_t tile = begin; tile < end; tile++) {
-        uint32_t panel = tile * LINEAR_F32_PANELS, left = panel_count - panel;
-        uint32_t panels = left < LINEAR_F32_PANELS ? left : LINEAR_F32_PANELS;
+    for (uint32_t item = begin; item < end; item++) {
+        uint32_t panel = item * LINEAR_F32_ALONE, left = panel_count - panel;
+        uint32_t last = panel + (left < LINEAR_F32_ALONE ? left : LINEAR_F32_ALONE);
         uint32_t t = 0;
         for (uint32_t b = 0; b < blocks; b++) {
             uint32_t count = rows / blocks + (b < rows % blocks);
             if (form->type == ELEMENT_F16) {
-                linear_f32_rows_f16(job, panel, panels, t, count);
+                linear_f32_panels_f16(job, panel, last, t, count);
             } else {
-                linear_f32_rows_f32(job, panel, panels, t, count);
+                linear_f32_panels_f32(job, panel, last, t, count);
             }
             t += count;
         }
@@ -155,8 +199,8 @@ enum kernels_status avx512_linear_f32(struct device *device, const struct linear
     const struct weight_form *form = &args->weight->form;
     struct linear_f32_job job = {
         args, reference_weight_view(args->weight, reference_weight_values_bytes(form)).bias};
-    uint32_t tiles = (reference_panels(form->n) - 1) / LINEAR_F32_PANELS + 1;
-    pool_run_ranges(cpu_device_pool(device), linear_f32_range, &job, tiles,
-                    (uint64_t)args->rows * form->k * 2u);
+    uint32_t items = (reference_panels(form->n) - 1) / LINEAR_F32_ALONE + 1;
+    pool_run_ranges(cpu_device_pool(device), linear_f32_range, &job, items,
+                    (uint64_t)args->rows * form->k * 3u);
     return KERNELS_OK;
 }
