@@ -22,11 +22,11 @@
 #define avx512_rope_kv_write avx2_rope_kv_write
 #define avx512_sample avx2_sample
 #define avx512_dequantize avx2_dequantize
-#define avx512_attention avx2_attention
 
 enum kernels_status avx512_gemm_i8(struct device *device, const struct gemm_i8_args *args);
 enum kernels_status avx512_linear_i8(struct device *device, const struct linear_i8_args *args);
 enum kernels_status avx512_linear_f32(struct device *device, const struct linear_f32_args *args);
+enum kernels_status avx512_attention(struct device *device, const struct attention_args *args);
 enum kernels_status avx512_head_logits(struct device *device, const struct head_logits_args *args);
 enum kernels_status avx512_head_sample(struct device *device, const struct head_sample_args *args);
 

@@ -1,0 +1,43 @@
+/* Attention over pages in tiles: up to six query vectors at a time, those of the rows of one slot that
+ * share a KV head, so that a key or value is loaded (and widened) once for all of them.
+ *
+ * Private to kernels. What is done to a block of keys is the tier's own; rows, tiles, the merging of
+ * blocks and the division are here. Every chain is the reference's; only which of them run together
+ * differs. */
+#ifndef SOLFLEET_KERNELS_X86_AVX2_ATTENTION_TILES_H
+#define SOLFLEET_KERNELS_X86_AVX2_ATTENTION_TILES_H
+
+#include "kernels/ops.h"
+
+#define ATTENTION_QUERIES 6u  /* 12 registers of chains, by twos */
+#define ATTENTION_Q_STRIDE 8u /* queries side by side, padded */
+#define ATTENTION_PAGES (ATTENTION_BLOCK_TOKENS / KV_PAGE_TOKENS)
+
+/* Query vectors of one slot and one KV head, and the block of keys they are at. */
+struct attention_tile {
+    const struct kv_form *form;
+    uint32_t queries;
+    uint32_t keys[ATTENTION_QUERIES]; /* that a query may see: its position + 1 */
+    float *out[ATTENTION_QUERIES];    /* [d] of the result */
+    float max[ATTENTION_QUERIES], sum[ATTENTION_QUERIES];
+    uint32_t count[ATTENTION_QUERIES];       /* keys of the block that a query sees */
+    const void *key_head[ATTENTION_PAGES];   /* of each page: [d, 16] */
+    const void *value_head[ATTENTION_PAGES]; /* of each page: [16, d] */
+    float *q;                                /* [d, ATTENTION_Q_STRIDE] */
+    float *weight;                           /* [queries, 256] */
+    float *block;                            /* [queries, d] */
+};
+
+struct attention_kernels {
+    /* Scores of the keys of the first `pages` pages for all queries, to weight. */
+    void (*scores)(const struct attention_tile *tile, uint32_t pages);
+    /* Scores of one query to weights in place, for the first `count` of a block: max, exp, sum. */
+    void (*softmax)(float *weight, uint32_t count, float *max, float *sum);
+    /* Weighted values to block: those of each query's first `count` keys. */
+    void (*values)(const struct attention_tile *tile);
+};
+
+enum kernels_status avx2_attention_by(struct device *device, const struct attention_args *args,
+                                      const struct attention_kernels *kernels);
+
+#endif
