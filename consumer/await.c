@@ -8,6 +8,7 @@
 #include "consumer/command.h"
 #include "consumer/config.h"
 #include "consumer/progress_view.h"
+#include "consumer/solution_view.h"
 #include "consumer/status_client.h"
 #include "consumer/terminal.h"
 #include "consumer/watch.h"
@@ -61,6 +62,16 @@ static void await_print_text(const char *text) {
     }
 }
 
+/* The answer by sections where it has some, else as the model wrote it. */
+static void await_print_solution(const struct result *result) {
+    if (solution_view_has_any(&result->solution)) {
+        bool is_chinese = strncmp(result->model.prompt_version, "zh", 2) == 0;
+        solution_view_print(stdout, &result->solution, is_chinese);
+    } else {
+        await_print_text(result->text);
+    }
+}
+
 static int await_print_answer(const struct await *await, const struct watch_entry *entry) {
     const struct await_options *options = await->options;
     const char *id = entry->status.request_id;
@@ -81,11 +92,14 @@ static int await_print_answer(const struct await *await, const struct watch_entr
         if (options->count > 1) {
             printf("==> %s <==\n", id);
         }
-        await_print_text(text);
+        if (wants_code) {
+            await_print_text(text);
+        } else {
+            await_print_solution(&result);
+        }
     } else {
         code = command_fail(options->command, COMMAND_EXIT_JOB_NOT_DONE,
-                            wants_code ? "%s: this worker does not set code apart from the text; "
-                                         "use --show"
+                            wants_code ? "%s: there is no code in the answer; --show prints it all"
                                        : "%s: the result has no text",
                             id);
     }

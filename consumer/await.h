@@ -14,7 +14,7 @@ struct interrupt;
 
 enum await_print {
     AWAIT_PRINT_LINE, /* one line a job */
-    AWAIT_PRINT_TEXT, /* the answers' text */
+    AWAIT_PRINT_TEXT, /* the answers, by sections where they have some */
     AWAIT_PRINT_CODE  /* the answers' code */
 };
 

@@ -12,6 +12,8 @@
 #include "engine/engine.h"
 #include "engine/log.h"
 #include "schemas/json_writer.h"
+#include "schemas/result.h"
+#include "schemas/solution.h"
 
 struct command_generate_options {
     const char *prompt, *problem, *code_language, *language;
@@ -56,6 +58,8 @@ struct command_generate {
     struct engine *engine;
     struct interrupt *interrupt;
     bool streams; /* print text as it comes */
+    bool is_problem;
+    char code_language[JOB_CODE_LANGUAGE_BYTES]; /* as the job has it */
     size_t printed_bytes;
     bool interrupted;
 };
@@ -206,11 +210,28 @@ static double command_generate_decode_rate(const struct engine_event *event) {
                : 0;
 }
 
-static void command_generate_print_json(const struct engine_event *event,
+/* The answer to a problem, taken apart; null for a prompt. */
+static void command_generate_put_solution(struct json_writer *writer,
+                                          const struct command_generate *generate,
+                                          const struct engine_event *event) {
+    struct result_solution solution = {0};
+    if (generate->is_problem &&
+        solution_parse(event->text, generate->code_language, event->finish_reason != FINISH_STOP,
+                       &solution) != SOLUTION_OK) {
+        writer->failed = true;
+    }
+    json_writer_key(writer, "solution");
+    result_encode_solution(writer, &solution);
+    solution_deinit(&solution);
+}
+
+static void command_generate_print_json(const struct command_generate *generate,
+                                        const struct engine_event *event,
                                         const struct engine_info *info) {
     struct json_writer writer;
     json_writer_init(&writer, 1024);
     json_writer_begin_object(&writer);
+    command_generate_put_solution(&writer, generate, event);
     json_writer_key(&writer, "text");
     json_writer_string(&writer, event->text);
     json_writer_key(&writer, "finish_reason");
@@ -263,7 +284,7 @@ static int command_generate_report(struct command_generate *generate,
                             error_code_name(event->error.code), event->error.message);
     }
     if (generate->config->json) {
-        command_generate_print_json(event, &info);
+        command_generate_print_json(generate, event, &info);
     } else {
         command_generate_print(generate, event->text ? event->text : "");
         putchar('\n');
@@ -303,8 +324,11 @@ static int command_generate_all(const struct config *config,
         job_deinit(&job);
         return command_fail("generate", COMMAND_EXIT_BUG, "no descriptor for signals");
     }
-    struct command_generate generate = {
-        .config = config, .interrupt = &interrupt, .streams = !config->json && terminal_is(stdout)};
+    struct command_generate generate = {.config = config,
+                                        .interrupt = &interrupt,
+                                        .streams = !config->json && terminal_is(stdout),
+                                        .is_problem = job.kind == JOB_PROBLEM};
+    memcpy(generate.code_language, job.problem.code_language, sizeof generate.code_language);
     /* The default level is a worker's; here only what is wrong belongs beside the answer. */
     struct log log = {.fd = 2, .level = LOG_LEVEL_WARN};
     if (strcmp(config->log_level, "info") != 0) {

@@ -14,7 +14,7 @@ struct command_wait_options {
 
 #define AT(field) offsetof(struct command_wait_options, field)
 static const struct config_option command_wait_table[] = {
-    {"show", CONFIG_BOOL, "false", 0, 0, NULL, 0, AT(show), "print the text of each answer"},
+    {"show", CONFIG_BOOL, "false", 0, 0, NULL, 0, AT(show), "print each answer, by sections"},
     {"code", CONFIG_BOOL, "false", 0, 0, NULL, 0, AT(code), "print only the code of each answer"},
     {"live", CONFIG_BOOL, "false", 0, 0, NULL, 0, AT(live), "show progress while waiting"},
     {"timeout_ms", CONFIG_INT, "0", 0, 1e12, NULL, 0, AT(timeout_ms),

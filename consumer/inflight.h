@@ -69,7 +69,9 @@ struct inflight_job {
     /* For the result. */
     struct job_params params; /* owns its stop strings */
     bool has_params;
-    char *metadata, *reply_topic; /* owned */
+    bool is_problem;                             /* so that the answer is a solution */
+    char code_language[JOB_CODE_LANGUAGE_BYTES]; /* asked for */
+    char *metadata, *reply_topic;                /* owned */
     enum job_progress progress;
     struct carried_headers headers;
     uint32_t attempt; /* 0 = Redis was not reached */

@@ -133,6 +133,8 @@ static void worker_intake_remember(struct worker *worker, struct inflight_job *j
     size_t count = kafka_source_headers(&job->record, headers, RECORD_HEADERS_MAX);
     carried_headers_copy(&job->headers, headers, count);
     inflight_copy_params(job, &job->job.params);
+    job->is_problem = job->job.kind == JOB_PROBLEM;
+    memcpy(job->code_language, job->job.problem.code_language, sizeof job->code_language);
     job->progress = job->job.progress;
     job->metadata = job->job.metadata;
     job->reply_topic = job->job.reply_topic;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "engine/clock.h"
+#include "schemas/solution.h"
 
 enum status_state worker_result_state(enum finish_reason reason) {
     switch (reason) {
@@ -42,7 +43,8 @@ static void worker_result_name(char *out, size_t out_bytes, const char *name) {
     snprintf(out, out_bytes, "%s", name != NULL ? name : "");
 }
 
-/* Fills what every result has; all strings are lent, so the result is never deinited. */
+/* Fills what every result has; all strings but a solution's are lent, so the result is never
+ * deinited. */
 static void worker_result_begin(const struct worker_result_context *context,
                                 const struct inflight_job *job, struct result *result) {
     result_init(result);
@@ -67,6 +69,18 @@ static char *worker_result_encode(const struct result *result, size_t *size) {
     return bytes;
 }
 
+/* Also of an answer that was cut short: what is there may be of use, and says that it is cut. */
+static void worker_result_solve(const struct inflight_job *job, const struct engine_event *event,
+                                struct result *result) {
+    if (!job->is_problem || event->text == NULL || event->finish_reason == FINISH_ERROR) {
+        return;
+    }
+    bool was_cut = event->finish_reason != FINISH_STOP;
+    enum solution_status status =
+        solution_parse(event->text, job->code_language, was_cut, &result->solution);
+    assert(status == SOLUTION_OK);
+}
+
 char *worker_result_finished(const struct worker_result_context *context,
                              const struct inflight_job *job, const struct engine_event *event,
                              size_t *size) {
@@ -86,7 +100,10 @@ char *worker_result_finished(const struct worker_result_context *context,
                              : (event->started_ns - event->admitted_ns) / CLOCK_NS_PER_MS,
         .first_token_ms = worker_result_since_record_ms(context, job, event->first_token_ns),
         .total_ms = worker_result_since_record_ms(context, job, event->finished_ns)};
-    return worker_result_encode(&result, size);
+    worker_result_solve(job, event, &result);
+    char *bytes = worker_result_encode(&result, size);
+    solution_deinit(&result.solution);
+    return bytes;
 }
 
 char *worker_result_failed(const struct worker_result_context *context,

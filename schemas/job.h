@@ -21,6 +21,7 @@
 #define JOB_TOPIC_BYTES_MAX 249 /* Kafka's own limit */
 #define JOB_MESSAGES_MAX 256
 #define JOB_EXAMPLES_MAX 64
+#define JOB_CODE_LANGUAGE_BYTES 32 /* with the NUL */
 #define JOB_STOPS_MAX 16
 #define JOB_STOP_BYTES_MAX 256
 #define JOB_STOP_TOKENS_MAX 64
@@ -70,8 +71,8 @@ struct job_problem {
     char *title;     /* owned, NULL when absent */
     struct job_example *examples;
     uint32_t example_count;
-    char *constraints;      /* owned, NULL when absent */
-    char code_language[32]; /* lower case, default "python" */
+    char *constraints;                           /* owned, NULL when absent */
+    char code_language[JOB_CODE_LANGUAGE_BYTES]; /* lower case, default "python" */
     enum job_answer_language answer_language;
 };
 

@@ -21,11 +21,11 @@
 
 enum result_status { RESULT_DONE, RESULT_FAILED, RESULT_EXPIRED, RESULT_CANCELLED };
 
-/* The parsed answer (NULL = absent section); filled from issue C on, absent until then. */
+/* The answer taken apart, as solution.h tells; NULL = a section that is missing. */
 struct result_solution {
-    bool present; /* false: the result's `solution` is null */
+    bool present; /* false: the result's `solution` is null, as where no problem was set */
     char *analysis, *time_complexity, *space_complexity, *code, *pitfalls; /* owned */
-    char code_language[32];
+    char code_language[JOB_CODE_LANGUAGE_BYTES];
     bool complete;
 };
 
@@ -72,6 +72,10 @@ const char *result_status_name(enum result_status status);
 
 /* JSON text owned by the caller (free()), its length in *size; NULL when memory ran out. */
 char *result_encode(const struct result *result, size_t *size) __attribute__((warn_unused_result));
+
+/* Writes a solution as the value that is due: an object, or null. */
+struct json_writer;
+void result_encode_solution(struct json_writer *writer, const struct result_solution *solution);
 
 /* Reads a result of version N or N-1 (for clients and repair); unknown fields are ignored.
  * ERROR_NONE fills *out; otherwise *out is zeroed and *error says why. */

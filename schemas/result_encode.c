@@ -46,8 +46,7 @@ static void put_sections(struct json_writer *writer, const struct result_solutio
     put_bool(writer, "complete", solution->complete);
 }
 
-static void put_solution(struct json_writer *writer, const struct result_solution *solution) {
-    json_writer_key(writer, "solution");
+void result_encode_solution(struct json_writer *writer, const struct result_solution *solution) {
     if (!solution->present) {
         json_writer_null(writer);
         return;
@@ -126,13 +125,15 @@ static size_t length_of(const char *text) {
 
 char *result_encode(const struct result *result, size_t *size) {
     struct json_writer writer;
-    json_writer_init(&writer, RESULT_FIXED_BYTES + length_of(result->text) * 9 / 8 +
+    size_t texts = result->solution.present ? 2 : 1; /* the answer stands there as a whole, too */
+    json_writer_init(&writer, RESULT_FIXED_BYTES + length_of(result->text) * texts * 9 / 8 +
                                   length_of(result->metadata));
     json_writer_begin_object(&writer);
     put_uint(&writer, "version", RESULT_VERSION);
     put_text(&writer, "request_id", result->request_id);
     put_text(&writer, "status", result_status_name(result->status));
-    put_solution(&writer, &result->solution);
+    json_writer_key(&writer, "solution");
+    result_encode_solution(&writer, &result->solution);
     put_text(&writer, "text", result->text);
     put_text(&writer, "answer_sha256", result->answer_sha256[0] ? result->answer_sha256 : NULL);
     put_text(&writer, "finish_reason", finish_reason_name(result->finish_reason));

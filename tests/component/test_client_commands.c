@@ -210,6 +210,21 @@ static void prints_answers(void **state) {
     assert_said("--show");
 }
 
+static void prints_a_solution_by_sections_and_its_code_alone(void **state) {
+    const char *result =
+        "{\"version\":1,\"request_id\":\"solved\",\"status\":\"done\",\"finish_reason\":\"stop\","
+        "\"text\":\"as written\",\"solution\":{\"analysis\":\"Sort.\",\"time_complexity\":\"O(n)\","
+        "\"space_complexity\":null,\"code\":\"x=1\\n\",\"pitfalls\":null,\"code_language\":"
+        "\"python\",\"sections_found\":[],\"complete\":true},\"model\":{\"prompt_version\":"
+        "\"zh-1\"}}";
+    order("HSET solfleet:job:{solved} state done result %s", result);
+    assert_int_equal(RUN("wait", "solved", "--show"), COMMAND_EXIT_OK);
+    assert_string_equal(run.out, "## 思路分析\nSort.\n\n## 时间复杂度\nO(n)\n\n"
+                                 "## 代码示例\n```python\nx=1\n```\n");
+    assert_int_equal(RUN("wait", "solved", "--code"), COMMAND_EXIT_OK);
+    assert_string_equal(run.out, "x=1\n");
+}
+
 static void waits_live_until_a_job_ends(void **state) {
     order("HSET solfleet:job:{slow} state queued");
     pid_t waiting = START("wait", "slow", "--live");
@@ -289,7 +304,9 @@ TEST_MAIN_WITH(start_world, stop_world, cmocka_unit_test(lists_its_commands_and_
                cmocka_unit_test(sends_nothing_when_one_job_is_wrong),
                cmocka_unit_test(submits_many_and_keeps_their_order),
                cmocka_unit_test(tells_how_each_wait_ended_by_its_exit_code),
-               cmocka_unit_test(prints_answers), cmocka_unit_test(waits_live_until_a_job_ends),
+               cmocka_unit_test(prints_answers),
+               cmocka_unit_test(prints_a_solution_by_sections_and_its_code_alone),
+               cmocka_unit_test(waits_live_until_a_job_ends),
                cmocka_unit_test(stops_waiting_when_interrupted),
                cmocka_unit_test(finds_its_topics_on_a_broker_without_administration),
                cmocka_unit_test(reads_no_results_from_an_empty_topic),

@@ -52,6 +52,7 @@ static void gives_the_same_answer_for_the_same_seed(void **state) {
                          "--temperature", "2", "--seed", "7", "--threads", "1", "--json"),
                      COMMAND_EXIT_OK);
     read_member("answer_sha256", first, sizeof first);
+    assert_non_null(strstr(run.out, "\"solution\":null")); /* a prompt sets no problem */
     read_member("completion_tokens", tokens, sizeof tokens);
     assert_string_equal(tokens, "20");
     assert_int_equal(RUN("generate", "--model", model, "--prompt", "abc", "--max-tokens", "20",
@@ -77,6 +78,8 @@ static void solves_a_problem_from_a_file(void **state) {
     char tokens[16];
     read_member("prompt_tokens", tokens, sizeof tokens);
     assert_true(atoi(tokens) > 20); /* the template stands around it */
+    assert_non_null(strstr(run.out, "\"solution\":{\"analysis\":"));
+    assert_non_null(strstr(run.out, "\"complete\":false")); /* cut by --max-tokens */
     free(path);
 }
 

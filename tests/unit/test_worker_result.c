@@ -68,6 +68,53 @@ static void counts_times_from_the_record_on(void **state) {
     result_deinit(&result);
 }
 
+static struct result finished(bool is_problem, const char *answer, enum finish_reason reason) {
+    struct inflight_job job = job_of("a");
+    job.is_problem = is_problem;
+    strcpy(job.code_language, "rust");
+    struct worker_result_context context = {.model = &model, .worker = "w", .now_ns = 1};
+    char *text = strdup(answer);
+    struct engine_event event = {
+        .kind = ENGINE_EVENT_FINISHED, .finish_reason = reason, .text = text};
+    size_t size;
+    char *bytes = worker_result_finished(&context, &job, &event, &size);
+    free(text);
+    return decode(bytes, size);
+}
+
+static void takes_the_answer_to_a_problem_apart(void **state) {
+    const char *answer = "## Approach\nSort.\n## Code\n```\nlet x = 1;\n```\n";
+    struct result result = finished(true, answer, FINISH_STOP);
+    assert_true(result.solution.present);
+    assert_string_equal(result.solution.analysis, "Sort.");
+    assert_string_equal(result.solution.code, "let x = 1;\n");
+    assert_string_equal(result.solution.code_language, "rust");
+    assert_null(result.solution.pitfalls);
+    assert_true(result.solution.complete);
+    assert_string_equal(result.text, answer);
+    result_deinit(&result);
+}
+
+static void says_of_a_cut_answer_that_its_solution_is_not_complete(void **state) {
+    static const enum finish_reason cuts[] = {FINISH_LENGTH, FINISH_REPETITION, FINISH_DEADLINE,
+                                              FINISH_CANCELLED};
+    for (size_t i = 0; i < sizeof cuts / sizeof cuts[0]; i++) {
+        struct result result = finished(true, "## Approach\nSort", cuts[i]);
+        assert_string_equal(result.solution.analysis, "Sort");
+        assert_false(result.solution.complete);
+        result_deinit(&result);
+    }
+}
+
+static void finds_no_solution_where_no_problem_was_set_or_nothing_was_answered(void **state) {
+    struct result result = finished(false, "## Approach\nSort.", FINISH_STOP);
+    assert_false(result.solution.present);
+    result_deinit(&result);
+    result = finished(true, "", FINISH_ERROR);
+    assert_false(result.solution.present);
+    result_deinit(&result);
+}
+
 static void gives_no_negative_time_when_clocks_disagree(void **state) {
     struct inflight_job job = job_of("a");
     struct worker_result_context context = {
@@ -102,5 +149,8 @@ static void leaves_out_what_the_client_sent_when_brief(void **state) {
 
 TEST_MAIN(cmocka_unit_test(says_of_each_way_to_end_what_the_status_is),
           cmocka_unit_test(counts_times_from_the_record_on),
+          cmocka_unit_test(takes_the_answer_to_a_problem_apart),
+          cmocka_unit_test(says_of_a_cut_answer_that_its_solution_is_not_complete),
+          cmocka_unit_test(finds_no_solution_where_no_problem_was_set_or_nothing_was_answered),
           cmocka_unit_test(gives_no_negative_time_when_clocks_disagree),
           cmocka_unit_test(leaves_out_what_the_client_sent_when_brief))
