@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/engine.h"
+#include "engine/engine_real.h"
 #include "tests/support/engine_run.h"
 #include "tests/support/test.h"
 #include "tests/support/tiny_llama.h"
@@ -347,6 +347,73 @@ static void cancels_a_job_that_waits_for_pages_with_its_text_so_far(void **state
     engine_close(engine);
 }
 
+/* ---------------------------------------------------------------- the books of a running engine */
+
+/* Every page is free, kept and idle, or held by exactly the sequences that name it; the scheduler
+ * counts what they hold. */
+static void assert_books(const struct engine_real *real) {
+    const struct kv_pages *pages = &real->cache.pages;
+    uint32_t held[64] = {0}, free_count = 0, idle_count = 0;
+    assert_true(pages->page_count <= 64);
+    for (uint32_t handle = 0; handle < real->base.tickets_max; handle++) {
+        const struct sequence *sequence = real->sequences[handle];
+        if (sequence == NULL) {
+            continue;
+        }
+        const struct kv_hold *hold = &sequence->hold;
+        assert_int_equal(hold->page_count, real->scheduler.entries[handle].pages);
+        assert_int_equal(hold->page_count > 0, sequence->slot != SEQUENCE_NO_SLOT);
+        assert_true(hold->page_count <= sequence->pages_max);
+        assert_true(hold->page_count == 0 ||
+                    sequence->computed_tokens <= hold->page_count * KV_PAGE_TOKENS);
+        for (uint32_t i = 0; i < hold->page_count; i++) {
+            held[hold->pages[i]]++;
+        }
+    }
+    for (uint32_t page = 1; page < pages->page_count; page++) {
+        assert_int_equal(pages->pages[page].references, held[page]);
+        assert_int_equal(pages->pages[page].is_kept, real->cache.prefixes.entries[page].is_used);
+        free_count += held[page] == 0 && !pages->pages[page].is_kept;
+        idle_count += held[page] == 0 && pages->pages[page].is_kept;
+    }
+    assert_int_equal(held[KV_PAGES_SCRATCH], 0);
+    assert_int_equal(pages->free_count, free_count);
+    assert_int_equal(pages->idle_count, idle_count);
+}
+
+static void keeps_exact_books_under_random_submits_cancels_and_preemptions(void **state) {
+    enum { TICKETS = 400, PAGES = 1 + 14 };
+    uint64_t random = test_seed();
+    struct engine *engine = open_engine(PAGES, 6, true);
+    struct engine_stats stats;
+    struct engine_event event;
+    uint64_t next = 0, ended = 0;
+    while (ended < TICKETS) {
+        if (next < TICKETS && next - ended < 12 && test_random(&random) % 3 == 0) {
+            submit(engine, next++,
+                   job_of((int)(test_random(&random) % 3),
+                          1 + (uint32_t)(test_random(&random) % 90),
+                          1 + (uint32_t)(test_random(&random) % 70),
+                          test_random(&random) % 2 == 0 ? "a" : "b"));
+        }
+        if (next > 0 && test_random(&random) % 30 == 0) {
+            assert_true(engine_cancel(engine, test_random(&random) % next, FINISH_CANCELLED));
+        }
+        engine_run_step(engine, NULL, 0);
+        assert_books((const struct engine_real *)engine);
+        while (engine_take_events(engine, &event, 1) == 1) {
+            assert_int_equal(event.error.code, ERROR_NONE);
+            ended += event.kind == ENGINE_EVENT_FINISHED;
+            engine_event_deinit(&event);
+        }
+    }
+    engine_stats(engine, &stats);
+    assert_int_equal(stats.pages_used, 0);
+    assert_true(stats.preemptions_total > 0);
+    assert_true(stats.prefix_hits_total > 0);
+    engine_close(engine);
+}
+
 TEST_MAIN_WITH(write_model, free_model, cmocka_unit_test(computes_the_beginning_of_a_prompt_once),
                cmocka_unit_test(computes_all_of_every_prompt_when_told_to),
                cmocka_unit_test(never_shows_a_tenant_that_another_had_the_same_prompt),
@@ -355,4 +422,5 @@ TEST_MAIN_WITH(write_model, free_model, cmocka_unit_test(computes_the_beginning_
                cmocka_unit_test(finishes_two_jobs_that_do_not_fit_together),
                cmocka_unit_test(finishes_300_jobs_with_room_for_four_as_if_each_had_been_alone),
                cmocka_unit_test(takes_nothing_back_of_what_it_told_when_it_computes_again),
-               cmocka_unit_test(cancels_a_job_that_waits_for_pages_with_its_text_so_far))
+               cmocka_unit_test(cancels_a_job_that_waits_for_pages_with_its_text_so_far),
+               cmocka_unit_test(keeps_exact_books_under_random_submits_cancels_and_preemptions))
