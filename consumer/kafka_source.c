@@ -388,6 +388,19 @@ static bool kafka_source_refuses_assignor(const struct config *config, char *err
     return false;
 }
 
+/* A third of the session time-out at most: with a short session alone, librdkafka's own three seconds
+ * would lose the session between two heartbeats, without a word. */
+static void kafka_source_heartbeat(const struct config *config, char *out, size_t out_bytes) {
+    long interval_ms = 3000;
+    for (size_t i = 0; i < config->kafka_count; i++) {
+        if (strcmp(config->kafka[i].name, "session.timeout.ms") == 0) {
+            long third_ms = strtol(config->kafka[i].value, NULL, 10) / 3;
+            interval_ms = third_ms > 0 && third_ms < interval_ms ? third_ms : interval_ms;
+        }
+    }
+    snprintf(out, out_bytes, "%ld", interval_ms);
+}
+
 static rd_kafka_conf_t *kafka_source_conf(struct kafka_source *source, char *err,
                                           size_t err_bytes) {
     const struct config *config = source->config;
@@ -397,10 +410,13 @@ static rd_kafka_conf_t *kafka_source_conf(struct kafka_source *source, char *err
         {"allow.auto.create.topics", "false"}, {"topic.metadata.refresh.interval.ms", "10000"}};
     /* Eager assignment: members of both kinds cannot share a group, so the one that every librdkafka
      * does well. Small fetches: the bound on prefetched bytes is loose and grows with partitions. */
-    static const struct config_pass soft[] = {{"partition.assignment.strategy", "range"},
-                                              {"fetch.message.max.bytes", "262144"},
-                                              {"queued.max.messages.kbytes", "16384"},
-                                              {"fetch.wait.max.ms", "100"}};
+    char heartbeat[24];
+    kafka_source_heartbeat(config, heartbeat, sizeof heartbeat);
+    const struct config_pass soft[] = {{"partition.assignment.strategy", "range"},
+                                       {"fetch.message.max.bytes", "262144"},
+                                       {"queued.max.messages.kbytes", "16384"},
+                                       {"fetch.wait.max.ms", "100"},
+                                       {"heartbeat.interval.ms", heartbeat}};
     if (kafka_source_refuses_assignor(config, err, err_bytes)) {
         return NULL;
     }

@@ -274,7 +274,10 @@ void worker_drain(struct worker *worker) {
 }
 
 bool worker_is_drained(const struct worker *worker) {
-    return worker->inflight.count == 0 && kafka_source_is_committed(worker->source);
+    struct status_store_stats store;
+    status_store_stats(worker->store, &store);
+    bool replays = store.is_up && store.backlog_count > 0;
+    return worker->inflight.count == 0 && kafka_source_is_committed(worker->source) && !replays;
 }
 
 void worker_stats(const struct worker *worker, struct worker_stats *out) {

@@ -61,7 +61,8 @@ enum worker_status worker_step(struct worker *worker, int max_wait_ms, char *err
 
 /* From now on nothing is received; what is in flight goes on. */
 void worker_drain(struct worker *worker);
-/* Nothing is in flight and everything settled is committed. */
+/* Nothing is in flight, everything settled is committed, and every status is written, where Redis
+ * is there. */
 bool worker_is_drained(const struct worker *worker);
 
 void worker_stats(const struct worker *worker, struct worker_stats *out);

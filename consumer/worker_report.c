@@ -30,6 +30,11 @@ static struct averages worker_report_averages(const struct engine_stats *engine)
                              .wait_ms = (double)engine->wait_ns_total / CLOCK_NS_PER_MS / requests};
 }
 
+/* Ends that Redis was not told of: kept for it when the worker ends, or dropped before. */
+static uint64_t worker_report_unwritten(const struct worker_stats *worker) {
+    return worker->store.backlog_count + worker->store.dropped_total;
+}
+
 static void worker_report_text(FILE *out, const struct engine_stats *engine,
                                const struct worker_stats *worker) {
     struct averages average = worker_report_averages(engine);
@@ -52,6 +57,7 @@ static void worker_report_text(FILE *out, const struct engine_stats *engine,
     fprintf(out, "dead letters        %" PRIu64 "\n", worker->dead_letters);
     fprintf(out, "duplicates          %" PRIu64 "\n", worker->duplicates);
     fprintf(out, "given back          %u\n", worker->in_flight);
+    fprintf(out, "statuses unwritten  %" PRIu64 "\n", worker_report_unwritten(worker));
 }
 
 static void worker_report_json(FILE *out, const struct engine_stats *engine,

@@ -2,11 +2,17 @@
 #include "consumer/status_store.h"
 
 #include <hiredis/hiredis.h>
+#include <netinet/in.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "engine/clock.h"
+#include "engine/log.h"
 #include "tests/support/redis_server.h"
 #include "tests/support/test.h"
 
@@ -439,6 +445,85 @@ static void drops_the_oldest_finishes_beyond_its_backlog(void **state) {
     assert_field("drop-0", "state", NULL);
 }
 
+static void logs_in_and_selects_its_database(void **state) {
+    char address[128];
+    freeReplyObject(redisCommand(direct, "CONFIG SET requirepass s3cret"));
+    status_store_close(store);
+    struct status_store_options with = options();
+    snprintf(address, sizeof address, "redis://:s3cret@127.0.0.1:%d/2", server.port);
+    with.address = address;
+    open_store(&with);
+    assert_claimed(claim("inside", "f"), STATUS_STORE_NEW, 1);
+    assert_field("inside", "state", NULL);
+    freeReplyObject(redisCommand(direct, "SELECT 2"));
+    assert_field("inside", "state", "queued");
+
+    status_store_close(store);
+    char err[256];
+    snprintf(address, sizeof address, "redis://:wrong@127.0.0.1:%d", server.port);
+    assert_true(status_store_open(&with, &store, err, sizeof err));
+    assert_false(claim("outside", "f").reached);
+    freeReplyObject(redisCommand(direct, "CONFIG SET requirepass %s", ""));
+}
+
+/* A server that loads scripts and then says of every key that it has moved. */
+static pid_t start_cluster_node(int listener) {
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child != 0) {
+        return child;
+    }
+    static const char digest[] = "$40\r\n0123456789012345678901234567890123456789\r\n";
+    static const char moved[] = "-MOVED 1234 127.0.0.1:1\r\n";
+    int link = accept(listener, NULL, NULL);
+    char bytes[16384];
+    for (ssize_t size; (size = read(link, bytes, sizeof bytes)) > 0;) {
+        bool evaluates = false;
+        for (ssize_t i = 0; i + 7 < size; i++) {
+            evaluates |= memcmp(bytes + i, "EVALSHA", 7) == 0;
+            if (memcmp(bytes + i, "\r\nLOAD\r\n", 8) == 0) {
+                (void)!write(link, digest, sizeof digest - 1);
+            }
+        }
+        if (evaluates) {
+            (void)!write(link, moved, sizeof moved - 1);
+        }
+    }
+    _exit(0);
+}
+
+static void says_that_a_cluster_is_not_supported(void **state) {
+    int listener = socket(AF_INET, SOCK_STREAM, 0), said[2];
+    struct sockaddr_in name = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t name_bytes = sizeof name;
+    assert_int_equal(bind(listener, (struct sockaddr *)&name, sizeof name), 0);
+    assert_int_equal(listen(listener, 1), 0);
+    getsockname(listener, (struct sockaddr *)&name, &name_bytes);
+    assert_int_equal(pipe(said), 0);
+    pid_t node = start_cluster_node(listener);
+    close(listener);
+
+    char address[64], text[4096];
+    struct log log;
+    log_init(&log, said[1], LOG_LEVEL_WARN, NULL);
+    struct status_store_options cluster = options();
+    snprintf(address, sizeof address, "127.0.0.1:%d", ntohs(name.sin_port));
+    cluster.address = address;
+    cluster.log = &log;
+    status_store_close(store);
+    open_store(&cluster);
+    assert_false(claim("elsewhere", "f").reached);
+    ssize_t size = read(said[0], text, sizeof text - 1);
+    assert_true(size > 0);
+    text[size] = '\0';
+    assert_non_null(strstr(text, "MOVED"));
+    assert_non_null(strstr(text, "Redis Cluster is not supported"));
+    kill(node, SIGKILL);
+    waitpid(node, NULL, 0);
+    close(said[0]);
+    close(said[1]);
+}
+
 static void refuses_an_address_it_cannot_read(void **state) {
     struct status_store_options wrong = options();
     struct status_store *none = NULL;
@@ -483,4 +568,5 @@ TEST_MAIN_WITH(NULL, stop_server, CASE(numbers_the_attempts_of_a_new_id),
                CASE(answers_what_was_under_way_when_the_server_fell),
                CASE(counts_a_claim_without_an_answer_in_time_as_new),
                CASE(drops_the_oldest_finishes_beyond_its_backlog),
+               CASE(logs_in_and_selects_its_database), CASE(says_that_a_cluster_is_not_supported),
                CASE(refuses_an_address_it_cannot_read))

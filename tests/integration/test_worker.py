@@ -65,7 +65,7 @@ def test_computes_200_jobs_at_once_in_shared_batches(space, start_worker):
 
 
 def test_commits_no_more_than_the_settled_prefix(space, start_worker):
-    lease = ("--kafka.session.timeout.ms", "2000", "--kafka.heartbeat.interval.ms", "400")
+    lease = ("--kafka.session.timeout.ms", "2000")
     worker = start_worker(*REAL, *lease)
     space.produce(job("long", max_tokens=300, temperature=0), partition=1)
     space.produce(*(job(f"short{i}") for i in range(8)), partition=1)
