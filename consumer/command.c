@@ -4,6 +4,7 @@
 #include <string.h>
 
 /* A command adds its two lines here when it lands. */
+extern const struct command command_batch_entry;
 extern const struct command command_bench_entry;
 extern const struct command command_broker_entry;
 extern const struct command command_compare_entry;
@@ -20,6 +21,7 @@ extern const struct command command_worker_entry;
 static const struct command *const command_table[] = {
     &command_worker_entry,   //
     &command_submit_entry,   //
+    &command_batch_entry,    //
     &command_status_entry,   //
     &command_wait_entry,     //
     &command_results_entry,  //

@@ -144,6 +144,12 @@ bool status_set_field(struct status *status, const char *name, size_t name_size,
     if (equals(name, name_size, STATUS_FIELD_STATE)) {
         return status_state_parse(value, value_size, &status->state);
     }
+    if (equals(name, name_size, STATUS_FIELD_FINGERPRINT)) {
+        const bool fits = value_size < sizeof status->fingerprint;
+        memcpy(status->fingerprint, value, fits ? value_size : 0);
+        status->fingerprint[fits ? value_size : 0] = '\0';
+        return true;
+    }
     struct field fields[FIELD_COUNT];
     list_fields(status, fields);
     for (size_t i = 0; i < FIELD_COUNT; i++) {

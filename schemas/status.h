@@ -51,6 +51,7 @@ struct status {
     char request_id[JOB_ID_BYTES_MAX + 1];
     enum status_state state;
     int64_t attempt, deaths;
+    char fingerprint[65]; /* sha256 of the record's value in hex; "" = none yet. Not encoded. */
     char *worker;
     int64_t queued_at, started_at, finished_at;
     int64_t prompt_tokens, completion_tokens;

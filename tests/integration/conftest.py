@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import pytest
 import redis
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -164,8 +164,16 @@ class Space:
 
     def end_offsets(self):
         consumer = self._consumer(self.jobs_topic, self.partitions)
-        return {p: consumer.get_watermark_offsets(TopicPartition(self.jobs_topic, p), 10)[1]
-                for p in range(self.partitions)}
+
+        def ask():
+            try:
+                return {p: consumer.get_watermark_offsets(TopicPartition(self.jobs_topic, p), 10)[1]
+                        for p in range(self.partitions)}
+            except KafkaException as error:  # a new consumer does not know its partitions yet
+                if error.args[0].code() != KafkaError._UNKNOWN_PARTITION:
+                    raise
+                return None
+        return wait_until(ask, TIMEOUT_S, "the partitions are known", step_s=0.1)
 
     def await_all_committed(self, timeout_s=TIMEOUT_S):
         ends = {p: end for p, end in self.end_offsets().items() if end > 0}

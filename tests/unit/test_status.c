@@ -67,6 +67,7 @@ static void shows_what_the_hash_holds(void **state) {
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
         assert_true(set(&status, fields[i][0], fields[i][1]));
     }
+    assert_string_equal(status.fingerprint, "ab");
     assert_encodes_as(
         &status,
         "{\"request_id\":\"job-1\",\"state\":\"done\",\"attempt\":2,\"deaths\":0,\"worker\":\"w-1\","
