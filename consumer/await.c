@@ -20,7 +20,7 @@ struct await {
     struct progress_view view;
 };
 
-/* ---- while waiting ---------------------------------------------------------------------------- */
+/* ---- while waiting --------------------------------------------------------------------------- */
 
 static void await_on_change(void *context, size_t index, const struct watch_entry *entry,
                             enum status_state before) {
@@ -41,7 +41,7 @@ static void await_on_tick(void *context) {
     }
 }
 
-/* ---- in the end ------------------------------------------------------------------------------- */
+/* ---- in the end ------------------------------------------------------------------------------ */
 
 static int await_print_json(const struct watch_entry *entry) {
     char *text = status_encode(&entry->status);

@@ -10,7 +10,7 @@
 #include "engine/clock.h"
 #include "schemas/job.h"
 
-/* ---- schedules -------------------------------------------------------------------------------- */
+/* ---- schedules ------------------------------------------------------------------------------- */
 
 static uint32_t bench_arrivals_draw_length(const struct bench_arrivals_range *range,
                                            uint64_t *random) {
@@ -39,7 +39,7 @@ void bench_arrivals_make(const struct bench_arrivals_options *options,
     }
 }
 
-/* ---- texts ------------------------------------------------------------------------------------ */
+/* ---- texts ----------------------------------------------------------------------------------- */
 
 /* Reads digits only; NULL when there are none or they say more than `max` or less than 1. */
 static const char *bench_arrivals_read_count(const char *text, uint32_t max, uint32_t *out) {

@@ -1,8 +1,8 @@
 /* Arrivals: when each job of a benchmark is due, and how long its prompt and answer are.
  *
- * Made beforehand, from a rate, an interval or a trace, so that a slow system cannot slow down those
- * who send to it: each job's latency counts from when it was due. Pure but for memory; the caller
- * frees. Any thread. Refuses to know how jobs are sent. */
+ * Made beforehand, from a rate, an interval or a trace, so that a slow system cannot slow down
+ * those who send to it: each job's latency counts from when it was due. Pure but for memory; the
+ * caller frees. Any thread. Refuses to know how jobs are sent. */
 #ifndef SOLFLEET_CONSUMER_BENCH_ARRIVALS_H
 #define SOLFLEET_CONSUMER_BENCH_ARRIVALS_H
 

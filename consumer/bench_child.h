@@ -25,8 +25,8 @@ bool bench_child_start(struct bench_child *child, char *const *argv, const char 
 /* False once it has ended. */
 bool bench_child_is_running(struct bench_child *child);
 
-/* SIGTERM, then SIGKILL after timeout_ms. Returns the exit code, 128 + signal for one that died by a
- * signal. Accepts a zeroed child: 0. */
+/* SIGTERM, then SIGKILL after timeout_ms. Returns the exit code, 128 + signal for one that died by
+ * a signal. Accepts a zeroed child: 0. */
 int bench_child_stop(struct bench_child *child, int64_t timeout_ms);
 
 /* The last bytes of a file as text, for messages; the caller's to free, NULL when there is none. */

@@ -40,7 +40,7 @@ static double bench_engine_ms_since(int64_t start_ns) {
     return (double)(clock_monotonic_ns(NULL) - start_ns) / (double)CLOCK_NS_PER_MS;
 }
 
-/* ---- opening ---------------------------------------------------------------------------------- */
+/* ---- opening --------------------------------------------------------------------------------- */
 
 static uint32_t bench_engine_rows_max(const struct bench_engine_options *options) {
     return options->batch > options->prefill_chunk_tokens ? options->batch
@@ -148,7 +148,7 @@ static void bench_engine_close(struct bench_engine *bench) {
     device_close(bench->device);
 }
 
-/* ---- running ---------------------------------------------------------------------------------- */
+/* ---- running --------------------------------------------------------------------------------- */
 
 static int bench_engine_step(struct bench_engine *bench) {
     struct batch *batch = &bench->batch;

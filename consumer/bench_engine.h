@@ -1,5 +1,6 @@
 /* A measurement of the forward pass alone: prompts of equal length computed in chunks, then answers
- * of equal length, a token of every sequence a step; no queue, no text, nothing that could end early.
+ * of equal length, a token of every sequence a step; no queue, no text, nothing that could end
+ * early.
  *
  * Owns device, model and KV pages while it runs; one thread. Peak memory is the process's: measure
  * one batch size a process. Refuses to know how the report is printed. */

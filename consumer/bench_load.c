@@ -40,7 +40,7 @@ struct bench_load {
     char send_err[256];
 };
 
-/* ---- making ----------------------------------------------------------------------------------- */
+/* ---- making ---------------------------------------------------------------------------------- */
 
 static char *bench_load_make_value(const struct bench_load *load,
                                    const struct bench_load_options *options, uint64_t seed,
@@ -85,7 +85,7 @@ static bool bench_load_make_values(struct bench_load *load,
     return load->values != NULL;
 }
 
-/* ---- sending ---------------------------------------------------------------------------------- */
+/* ---- sending --------------------------------------------------------------------------------- */
 
 /* Takes what is known about deliveries; false when one failed. */
 static bool bench_load_take_deliveries(struct bench_load *load, int wait_ms, size_t *delivered) {
@@ -150,7 +150,7 @@ static void *bench_load_send_all(void *context) {
     return NULL;
 }
 
-/* ---- reading ---------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 /* The job that a record answers; count when it answers none of this run. */
 static size_t bench_load_find(const struct bench_load *load,
@@ -234,7 +234,7 @@ static enum bench_load_status bench_load_read_all(struct bench_load *load,
     return BENCH_LOAD_OK;
 }
 
-/* ---- open, run, close ------------------------------------------------------------------------- */
+/* ---- open, run, close ------------------------------------------------------------------------ */
 
 /* A topic that was just made has no leader for a moment: asked again until the time is over. */
 static bool bench_load_connect(struct bench_load *load, char *err, size_t err_bytes) {

@@ -1,9 +1,9 @@
 /* A load: jobs made beforehand, sent when they are due, and their results as a consumer that knows
  * nothing of the worker sees them.
  *
- * Open loop: a thread of its own sends by the clock, whatever comes back, and a job's latency counts
- * from when it was due, so that a stall shows in full. One thread calls everything here. Owns its
- * Kafka connections and the jobs' texts. Refuses to know who works. */
+ * Open loop: a thread of its own sends by the clock, whatever comes back, and a job's latency
+ * counts from when it was due, so that a stall shows in full. One thread calls everything here.
+ * Owns its Kafka connections and the jobs' texts. Refuses to know who works. */
 #ifndef SOLFLEET_CONSUMER_BENCH_LOAD_H
 #define SOLFLEET_CONSUMER_BENCH_LOAD_H
 

@@ -11,7 +11,7 @@
 #include "engine/clock.h"
 #include "schemas/json_writer.h"
 
-/* ---- figures ---------------------------------------------------------------------------------- */
+/* ---- figures --------------------------------------------------------------------------------- */
 
 double bench_pipeline_report_late_ms(const uint64_t counts[ENGINE_LATE_CLASSES], double percent) {
     uint64_t total = 0, so_far = 0;
@@ -106,7 +106,7 @@ bool bench_pipeline_report_make(const struct bench_pipeline_run *run,
     return is_whole;
 }
 
-/* ---- printing --------------------------------------------------------------------------------- */
+/* ---- printing -------------------------------------------------------------------------------- */
 
 struct bench_pipeline_figure {
     const char *key;

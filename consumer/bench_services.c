@@ -17,7 +17,7 @@
 #define BENCH_SERVICES_WAIT_MS "5"
 #define BENCH_SERVICES_WORDS_BYTES_MAX 2000 /* of a child's last words in a message */
 
-/* ---- folder ----------------------------------------------------------------------------------- */
+/* ---- folder ---------------------------------------------------------------------------------- */
 
 static bool bench_services_make_folder(struct bench_services *services) {
     const char *parent = getenv("TMPDIR");
@@ -48,7 +48,7 @@ static void bench_services_quote_log(const char *what, const char *path, char *e
     free(words);
 }
 
-/* ---- Redis ------------------------------------------------------------------------------------ */
+/* ---- Redis ----------------------------------------------------------------------------------- */
 
 static bool bench_services_redis_answers(const struct bench_services *services, char *err,
                                          size_t err_bytes) {
@@ -90,7 +90,7 @@ static int bench_services_start_redis(struct bench_services *services, char *err
     return COMMAND_EXIT_OK;
 }
 
-/* ---- Kafka ------------------------------------------------------------------------------------ */
+/* ---- Kafka ----------------------------------------------------------------------------------- */
 
 static int bench_services_make_topics(struct bench_services *services, int partitions, char *err,
                                       size_t err_bytes) {
@@ -108,8 +108,8 @@ static int bench_services_make_topics(struct bench_services *services, int parti
     }
 }
 
-/* The in-process broker lets a fetch that found nothing wait to its end, whatever comes meanwhile; a
- * real one answers at once. */
+/* The in-process broker lets a fetch that found nothing wait to its end, whatever comes meanwhile;
+ * a real one answers at once. */
 static void bench_services_hurry(struct config *config) {
     for (size_t i = 0; i < config->kafka_count; i++) {
         if (strcmp(config->kafka[i].name, BENCH_SERVICES_WAIT) == 0) {
@@ -135,7 +135,7 @@ static int bench_services_start_broker(struct bench_services *services, int part
     return COMMAND_EXIT_OK;
 }
 
-/* ---- open and close --------------------------------------------------------------------------- */
+/* ---- open and close -------------------------------------------------------------------------- */
 
 int bench_services_open(struct bench_services *services, const struct config *config,
                         const char *brokers, const char *redis, int partitions, char *err,

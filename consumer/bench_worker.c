@@ -15,7 +15,7 @@
 #define BENCH_WORKER_STEP_MS 1000
 #define BENCH_WORKER_JOIN_MS 15000
 
-/* ---- the loop --------------------------------------------------------------------------------- */
+/* ---- the loop -------------------------------------------------------------------------------- */
 
 static void *bench_worker_loop(void *context) {
     struct bench_worker *worker = context;
@@ -53,7 +53,7 @@ bool bench_worker_drain(struct bench_worker *worker) {
     return !worker->has_failed;
 }
 
-/* ---- open and close --------------------------------------------------------------------------- */
+/* ---- open and close -------------------------------------------------------------------------- */
 
 static int bench_worker_join(struct bench_worker *worker, char *err, size_t err_bytes) {
     struct worker_options options = {.config = worker->config,

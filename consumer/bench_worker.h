@@ -30,8 +30,8 @@ struct bench_worker {
     char err[512];
 };
 
-/* Opens model and connections and joins the group. Returns a command_exit; err says what went wrong.
- * Whatever it returns, close is due. */
+/* Opens model and connections and joins the group. Returns a command_exit; err says what went
+ * wrong. Whatever it returns, close is due. */
 int bench_worker_open(struct bench_worker *worker, const struct config *config, char *err,
                       size_t err_bytes);
 

@@ -45,7 +45,7 @@ static const char command_bench_engine_help[] =
     "\n"
     "  solfleet bench engine --model models/SmolLM2-135M-Instruct.Q4_1.gguf --batch 1,8,32";
 
-/* ---- printing --------------------------------------------------------------------------------- */
+/* ---- printing -------------------------------------------------------------------------------- */
 
 static void command_bench_engine_print_head(void) {
     printf("%5s %-9s %-9s %7s  %12s %12s %17s %14s %9s %10s %8s\n", "batch", "precision", "tier",
@@ -106,7 +106,7 @@ static bool command_bench_engine_print_json(const struct bench_engine_options *o
     return text != NULL;
 }
 
-/* ---- measuring -------------------------------------------------------------------------------- */
+/* ---- measuring ------------------------------------------------------------------------------- */
 
 static int command_bench_engine_measure(const struct bench_engine_options *options, bool json) {
     struct bench_engine_report report = {0};

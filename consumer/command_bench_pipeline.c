@@ -80,7 +80,7 @@ static const char command_bench_pipeline_help[] =
     "\n"
     "Exit code: 5 when results are missing.";
 
-/* ---- arrivals --------------------------------------------------------------------------------- */
+/* ---- arrivals -------------------------------------------------------------------------------- */
 
 struct command_bench_pipeline {
     struct config config; /* the user's, with the benchmark's own names */
@@ -156,7 +156,7 @@ static int command_bench_pipeline_make_jobs(struct command_bench_pipeline *bench
     return COMMAND_EXIT_OK;
 }
 
-/* ---- measuring -------------------------------------------------------------------------------- */
+/* ---- measuring ------------------------------------------------------------------------------- */
 
 static bool command_bench_pipeline_is_over(void *context) {
     struct command_bench_pipeline *bench = context;
@@ -250,7 +250,7 @@ static int command_bench_pipeline_serve(struct command_bench_pipeline *bench) {
     return code;
 }
 
-/* ---- the command ------------------------------------------------------------------------------ */
+/* ---- the command ----------------------------------------------------------------------------- */
 
 static int command_bench_pipeline_all(struct command_bench_pipeline *bench) {
     struct config *config = &bench->config;

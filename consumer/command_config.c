@@ -25,7 +25,7 @@ static const char command_config_help[] =
 
 #define COMMAND_CONFIG_MASK "***"
 
-/* ---- secrets ---------------------------------------------------------------------------------- */
+/* ---- secrets --------------------------------------------------------------------------------- */
 
 static bool command_config_is_secret(const char *name) {
     const char *const marks[] = {"password", "secret",      "token",
@@ -51,7 +51,7 @@ static const char *command_config_mask_redis(const char *text, char *out, size_t
     return out;
 }
 
-/* ---- values ----------------------------------------------------------------------------------- */
+/* ---- values ---------------------------------------------------------------------------------- */
 
 static const char *command_config_text(const struct config *config,
                                        const struct config_option *option, char *scratch,

@@ -64,7 +64,7 @@ struct command_generate {
     bool interrupted;
 };
 
-/* ---- the job ---------------------------------------------------------------------------------- */
+/* ---- the job --------------------------------------------------------------------------------- */
 
 static void command_generate_set_params(struct job *job,
                                         const struct command_generate_options *options) {
@@ -131,7 +131,7 @@ static int command_generate_make_job(const struct command_generate_options *opti
                               error.field[0] ? ": " : "", error.message);
 }
 
-/* ---- running ---------------------------------------------------------------------------------- */
+/* ---- running --------------------------------------------------------------------------------- */
 
 /* One job, at once: none of a worker's room for many, and none of its patience. */
 static struct config command_generate_settings(const struct config *config) {
@@ -196,7 +196,7 @@ static int command_generate_drive(struct command_generate *generate, struct engi
     return COMMAND_EXIT_OK;
 }
 
-/* ---- what came out ---------------------------------------------------------------------------- */
+/* ---- what came out --------------------------------------------------------------------------- */
 
 static double command_generate_rate(double count, int64_t ns) {
     return ns > 0 ? count * (double)CLOCK_NS_PER_S / (double)ns : 0;

@@ -53,7 +53,7 @@ struct command_results_kept {
     char *value;
 };
 
-/* ---- printing --------------------------------------------------------------------------------- */
+/* ---- printing -------------------------------------------------------------------------------- */
 
 static void command_results_print(const struct command_results *results, const char *value,
                                   size_t bytes) {
@@ -87,7 +87,7 @@ static void command_results_print(const struct command_results *results, const c
     result_deinit(&result);
 }
 
-/* ---- reading ---------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 /* Reads one record. OK, END, or the command's exit code through *code. */
 static enum kafka_client_status command_results_next(const struct command_results *results,

@@ -66,7 +66,7 @@ struct command_submit {
     bool *created;
 };
 
-/* ---- reading ---------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 static void command_submit_say(void *context, const char *text) {
     (void)context;
@@ -133,7 +133,7 @@ static int command_submit_read(struct command_submit *submit) {
                        : command_fail("submit", COMMAND_EXIT_USAGE, "there is no job in the input");
 }
 
-/* ---- sending ---------------------------------------------------------------------------------- */
+/* ---- sending --------------------------------------------------------------------------------- */
 
 static int command_submit_unreachable(const char *what, const char *said, const char *option) {
     return command_fail("submit", COMMAND_EXIT_UNREACHABLE,
@@ -222,7 +222,7 @@ static int command_submit_deliver(struct command_submit *submit) {
     return code;
 }
 
-/* ---- what became of them ---------------------------------------------------------------------- */
+/* ---- what became of them --------------------------------------------------------------------- */
 
 static void command_submit_print(const struct command_submit *submit, size_t index) {
     const struct kafka_producer_delivery *delivery = &submit->deliveries[index];
@@ -281,7 +281,7 @@ static int command_submit_await(struct command_submit *submit) {
     return await_jobs(submit->config, &await);
 }
 
-/* ---- entry ------------------------------------------------------------------------------------ */
+/* ---- entry ----------------------------------------------------------------------------------- */
 
 static int command_submit_all(struct command_submit *submit) {
     size_t count = submit->file.count;

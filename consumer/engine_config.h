@@ -1,5 +1,5 @@
-/* The engine that a configuration asks for: its options, or itself, opened. Any thread; the engine is the caller's. Refuses
- * to know what the engine is for. */
+/* The engine that a configuration asks for: its options, or itself, opened. Any thread; the engine
+ * is the caller's. Refuses to know what the engine is for. */
 #ifndef SOLFLEET_CONSUMER_ENGINE_CONFIG_H
 #define SOLFLEET_CONSUMER_ENGINE_CONFIG_H
 

@@ -2,9 +2,9 @@
  * after the engine has taken the job.
  *
  * Bounded; finding, adding and removing take constant time. A ticket names one stay in the table:
- * a later one in the same place has another ticket. One thread. The table owns its entries, an entry
- * what it points to, save the record, which goes back to its source first. Refuses to know what
- * happens to a job and when. */
+ * a later one in the same place has another ticket. One thread. The table owns its entries, an
+ * entry what it points to, save the record, which goes back to its source first. Refuses to know
+ * what happens to a job and when. */
 #ifndef SOLFLEET_CONSUMER_INFLIGHT_H
 #define SOLFLEET_CONSUMER_INFLIGHT_H
 

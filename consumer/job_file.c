@@ -10,7 +10,7 @@
 
 #include "schemas/json.h"
 
-/* ---- what kind of file ------------------------------------------------------------------------ */
+/* ---- what kind of file ----------------------------------------------------------------------- */
 
 /* The text without a byte order mark and blanks around it. */
 static const char *job_file_trim(const char *text, size_t *bytes) {
@@ -61,7 +61,7 @@ enum job_file_kind job_file_detect(const char *text, size_t bytes) {
     return objects > 1 ? JOB_FILE_LINES : JOB_FILE_JSON;
 }
 
-/* ---- jobs ------------------------------------------------------------------------------------- */
+/* ---- jobs ------------------------------------------------------------------------------------ */
 
 struct job_file_wishes job_file_no_wishes(void) {
     return (struct job_file_wishes){.max_tokens = -1,
@@ -172,7 +172,7 @@ void job_file_make_id(const char *source, char request_id[JOB_ID_BYTES_MAX + 1])
              random[5]);
 }
 
-/* ---- the file --------------------------------------------------------------------------------- */
+/* ---- the file -------------------------------------------------------------------------------- */
 
 struct job_file_place {
     const char *source;
@@ -381,7 +381,7 @@ void job_file_deinit(struct job_file *file) {
     *file = (struct job_file){0};
 }
 
-/* ---- reading ---------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 static char *job_file_slurp(FILE *from, size_t *bytes, char *err, size_t err_bytes) {
     size_t used = 0, capacity = 1 << 16;

@@ -7,7 +7,8 @@
 
 #include "consumer/kafka_settings.h"
 
-#define KAFKA_ADMIN_CONTROLLER_WAIT_MS 2000 /* it comes with the list of topics, asked for before */
+/* It comes with the list of topics, asked for before. */
+#define KAFKA_ADMIN_CONTROLLER_WAIT_MS 2000
 
 static const char kafka_admin_absent[] =
     "a topic is missing, and this broker has no admin interface (solfleet broker makes its topics "
@@ -220,8 +221,8 @@ static void kafka_admin_take_timestamp_type(const struct kafka_admin *admin,
     }
 }
 
-/* Fills timestamp_type of topics that existed. A broker that does not tell is no failure: the topics
- * are there. */
+/* Fills timestamp_type of topics that existed. A broker that does not tell is no failure: the
+ * topics are there. */
 static void kafka_admin_inspect(struct kafka_admin *admin) {
     rd_kafka_ConfigResource_t *asked[KAFKA_ADMIN_TOPICS_MAX];
     size_t asked_count = 0;

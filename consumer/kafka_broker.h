@@ -1,8 +1,9 @@
 /* A broker: librdkafka's in-process cluster, serving the Kafka protocol on 127.0.0.1.
  *
- * For demos and tests: everything is in memory, at most 5 MiB or 100,000 records a partition, and it
- * has no admin interface, so the topics are made here. It chooses its own port. Runs on threads of
- * librdkafka; open, address and close from one thread. Refuses to know what the topics are for. */
+ * For demos and tests: everything is in memory, at most 5 MiB or 100,000 records a partition, and
+ * it has no admin interface, so the topics are made here. It chooses its own port. Runs on threads
+ * of librdkafka; open, address and close from one thread. Refuses to know what the topics are
+ * for. */
 #ifndef SOLFLEET_CONSUMER_KAFKA_BROKER_H
 #define SOLFLEET_CONSUMER_KAFKA_BROKER_H
 

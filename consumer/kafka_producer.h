@@ -21,7 +21,8 @@ struct kafka_producer_delivery {
     char error[KAFKA_CLIENT_ERROR_BYTES]; /* "" when OK */
 };
 
-/* Borrows the configuration until close. Connects in the background; a record that no broker takes within timeout_ms is UNREACHABLE. */
+/* Borrows the configuration until close. Connects in the background; a record that no broker takes
+ * within timeout_ms is UNREACHABLE. */
 enum kafka_client_status kafka_producer_open(const struct config *config, int64_t timeout_ms,
                                              struct kafka_producer **out, char *err,
                                              size_t err_bytes) __attribute__((warn_unused_result));

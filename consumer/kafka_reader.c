@@ -277,8 +277,8 @@ static void kafka_reader_lend(struct kafka_reader *reader, rd_kafka_message_t *m
     };
 }
 
-/* True when no broker has been there for the whole time-out. librdkafka tells when the last one goes,
- * but not when one is back: that is asked for. */
+/* True when no broker has been there for the whole time-out. librdkafka tells when the last one
+ * goes, but not when one is back: that is asked for. */
 static bool kafka_reader_is_down(struct kafka_reader *reader) {
     int64_t now_ns = clock_monotonic_ns(NULL);
     if (!reader->down_since_ns ||

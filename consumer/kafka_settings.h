@@ -17,7 +17,8 @@ struct config_pass;
 rd_kafka_conf_t *kafka_settings_make(const struct config *config, const struct config_pass *fixed,
                                      size_t fixed_count, char *err, size_t err_bytes);
 
-/* Sets a property that nothing rests on, unless the user has set it. False with the reason in err. */
+/* Sets a property that nothing rests on, unless the user has set it. False with the reason in
+ * err. */
 bool kafka_settings_default(rd_kafka_conf_t *conf, const struct config *config, const char *name,
                             const char *value, char *err, size_t err_bytes)
     __attribute__((warn_unused_result));

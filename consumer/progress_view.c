@@ -77,7 +77,7 @@ static void progress_view_print_tally(const struct progress_view *view, const ch
             progress_view_elapsed_s(view), end);
 }
 
-/* ---- rows ------------------------------------------------------------------------------------- */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
 static void progress_view_print_cells(FILE *to, const struct watch_entry *entry) {
     int64_t tokens = entry->status.completion_tokens;
@@ -112,8 +112,8 @@ void progress_view_print_entry(FILE *to, const struct watch_entry *entry) {
     fputc('\n', to);
 }
 
-/* Running jobs first, then those that wait, then those that have ended: what moves is seen even when
- * the window is small. */
+/* Running jobs first, then those that wait, then those that have ended: what moves is seen even
+ * when the window is small. */
 static int progress_view_rank(const struct watch_entry *entry) {
     if (entry->ended || entry->given_up) {
         return 2;

@@ -1,8 +1,8 @@
 /* A progress view: how the jobs of a watch are shown while they run, and in the end.
  *
  * On a terminal a table that is drawn over itself; elsewhere a plain line for each change of state,
- * and every few seconds the running jobs and a line that sums up. Owns nothing: it looks at the watch's entries. One thread.
- * Refuses to know where statuses come from. */
+ * and every few seconds the running jobs and a line that sums up. Owns nothing: it looks at the
+ * watch's entries. One thread. Refuses to know where statuses come from. */
 #ifndef SOLFLEET_CONSUMER_PROGRESS_VIEW_H
 #define SOLFLEET_CONSUMER_PROGRESS_VIEW_H
 
@@ -27,8 +27,8 @@ struct progress_view {
 void progress_view_init(struct progress_view *view, FILE *to, const struct watch_entry *entries,
                         size_t count);
 
-/* An entry changed from the state `before`: a plain view tells of a new state, a table waits for the
- * next draw. */
+/* An entry changed from the state `before`: a plain view tells of a new state, a table waits for
+ * the next draw. */
 void progress_view_change(struct progress_view *view, size_t index, enum status_state before);
 
 /* Draws the table anew, or sums up when it is time. */

@@ -25,7 +25,8 @@ struct redis_address {
 bool redis_address_parse(const char *text, struct redis_address *out, char *err, size_t err_bytes)
     __attribute__((warn_unused_result));
 
-/* The address without its secrets, for messages: "redis://host:port/db". Never fails; cut if long. */
+/* The address without its secrets, for messages: "redis://host:port/db". Never fails; cut if
+ * long. */
 void redis_address_print(const struct redis_address *address, char *out, size_t out_bytes);
 
 #endif

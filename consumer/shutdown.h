@@ -1,8 +1,8 @@
 /* Shutdown: the wish to end, as SIGTERM or SIGINT brings it, and the watch that it comes true.
  *
  * The first signal makes a descriptor readable; the second ends the process at once. Once the watch
- * is set the process ends by itself when it takes too long: closing a Kafka client can hang. The one
- * place with state of the whole process, for signals have no other; one of these may be open.
+ * is set the process ends by itself when it takes too long: closing a Kafka client can hang. The
+ * one place with state of the whole process, for signals have no other; one of these may be open.
  * Refuses to know what is to be finished before the end. */
 #ifndef SOLFLEET_CONSUMER_SHUTDOWN_H
 #define SOLFLEET_CONSUMER_SHUTDOWN_H
@@ -16,7 +16,8 @@ int shutdown_fd(void);
 bool shutdown_is_wanted(void);
 /* As a signal does it, for tests and for ends of our own. */
 void shutdown_want(void);
-/* Ends the process with the exit code of an end at once when `seconds` have passed; 0 = no watch. */
+/* Ends the process with the exit code of an end at once when `seconds` have passed; 0 = no
+ * watch. */
 void shutdown_watch(unsigned seconds);
 /* Back to what signals did before. */
 void shutdown_close(void);

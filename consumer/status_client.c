@@ -22,7 +22,7 @@ struct status_client {
     redisContext *events;   /* NULL before subscribing and when broken */
 };
 
-/* ---- connections ------------------------------------------------------------------------------ */
+/* ---- connections ----------------------------------------------------------------------------- */
 
 static enum status_client_status
 status_client_lost(struct status_client *client, redisContext **link, char *err, size_t err_bytes) {
@@ -171,7 +171,7 @@ void status_client_close(struct status_client *client) {
     }
 }
 
-/* ---- writing `queued` ------------------------------------------------------------------------- */
+/* ---- writing `queued` ------------------------------------------------------------------------ */
 
 static bool status_client_send_field(struct status_client *client, const char *id,
                                      const char *field, const char *value) {
@@ -260,7 +260,7 @@ enum status_client_status status_client_queue(struct status_client *client, cons
     return STATUS_CLIENT_OK;
 }
 
-/* ---- reading ---------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 /* Turns the answer to HGETALL into a status; false when the hash is no status of ours. */
 static bool status_client_decode(const redisReply *reply, const char *id, struct status *out) {
@@ -342,7 +342,7 @@ enum status_client_status status_client_read(struct status_client *client, const
     return status;
 }
 
-/* ---- events ----------------------------------------------------------------------------------- */
+/* ---- events ---------------------------------------------------------------------------------- */
 
 static enum status_client_status status_client_subscribe_some(struct status_client *client,
                                                               const char *const *ids, size_t count,

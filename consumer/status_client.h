@@ -1,4 +1,5 @@
-/* A status client: how a client writes `queued`, reads statuses and hears of their changes in Redis.
+/* A status client: how a client writes `queued`, reads statuses and hears of their changes in
+ * Redis.
  *
  * Two connections: one for commands, one (opened by status_client_subscribe) for events. Blocking,
  * each wait bounded by the time-out given at opening. One thread. Owns its connections; a
@@ -30,8 +31,8 @@ enum status_client_status status_client_open(const char *address, const char *pr
     __attribute__((warn_unused_result));
 void status_client_close(struct status_client *client); /* accepts NULL */
 
-/* Writes `queued` for ids that have no status yet, with a life of ttl_s. created[i] says whether ids[i]
- * had none. */
+/* Writes `queued` for ids that have no status yet, with a life of ttl_s. created[i] says whether
+ * ids[i] had none. */
 enum status_client_status status_client_queue(struct status_client *client, const char *const *ids,
                                               size_t count, int64_t now_unix_ms, int64_t ttl_s,
                                               bool *created, char *err, size_t err_bytes)

@@ -1,7 +1,8 @@
 /* DESIGN. Three places a command can be: `open[script]`, still gathering keys; `sent`, in the order
  * the server will answer; `backlog`, finishes for a server that is away. A finish moves between
  * `sent` and `backlog` until it is answered, everything else is dropped with the connection.
- * `told` marks commands whose tickets already got their answer: the server's own is then ignored. */
+ * `told` marks commands whose tickets already got their answer: the server's own is then
+ * ignored. */
 #include "consumer/status_store.h"
 
 #include <assert.h>

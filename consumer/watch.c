@@ -61,7 +61,7 @@ static void watch_deinit(struct watch *watch) {
     free(watch->read);
 }
 
-/* ---- what has been read ----------------------------------------------------------------------- */
+/* ---- what has been read ---------------------------------------------------------------------- */
 
 static bool watch_differs(const struct status *old, const struct status *new) {
     return old->state != new->state || old->attempt != new->attempt ||
@@ -148,7 +148,7 @@ static void watch_mark(struct watch *watch, const char *id) {
     }
 }
 
-/* ---- rounds ----------------------------------------------------------------------------------- */
+/* ---- rounds ---------------------------------------------------------------------------------- */
 
 static enum status_client_status watch_take_events(struct watch *watch, char *err,
                                                    size_t err_bytes) {

@@ -1,4 +1,5 @@
-/* What a worker tells people: that it is ready, and at its end what it did. Any thread; no state. */
+/* What a worker tells people: that it is ready, and at its end what it did. Any thread; no
+ * state. */
 #ifndef SOLFLEET_CONSUMER_WORKER_REPORT_H
 #define SOLFLEET_CONSUMER_WORKER_REPORT_H
 

@@ -101,8 +101,8 @@ enum engine_cut {
 
 const char *engine_cut_name(enum engine_cut cut);
 
-/* How late a cut for delay came is counted in classes: up to and with 0.1, 0.2, 0.5, 1, 2, 5, 10, 20,
- * 50, 100 ms, and beyond. */
+/* How late a cut for delay came is counted in classes: up to and with 0.1, 0.2, 0.5, 1, 2, 5, 10,
+ * 20, 50, 100 ms, and beyond. */
 #define ENGINE_LATE_CLASSES 11
 int64_t engine_late_class_ns(uint32_t index); /* the upper end; INT64_MAX for the last */
 
@@ -184,8 +184,8 @@ enum engine_status engine_start(struct engine *engine, char *err, size_t err_byt
 enum engine_status engine_submit(struct engine *engine, uint64_t ticket, struct job *job,
                                  struct job_error *rejected) __attribute__((warn_unused_result));
 
-/* Ends a ticket early with FINISH_CANCELLED or FINISH_DEADLINE and the text so far, within one step.
- * An unknown or finished ticket is ignored. False when the command ring is full: retry. */
+/* Ends a ticket early with FINISH_CANCELLED or FINISH_DEADLINE and the text so far, within one
+ * step. An unknown or finished ticket is ignored. False when the command ring is full: retry. */
 bool engine_cancel(struct engine *engine, uint64_t ticket, enum finish_reason reason)
     __attribute__((warn_unused_result));
 

@@ -5,7 +5,8 @@
 
 #include "engine/engine_real.h"
 
-/* The books of the sequences' pages, for the scheduler; real is borrowed for as long as it lives. */
+/* The books of the sequences' pages, for the scheduler; real is borrowed for as long as it
+ * lives. */
 struct scheduler_pages engine_step_pages(struct engine_real *real);
 
 /* As engine_methods.step. */

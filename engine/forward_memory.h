@@ -24,7 +24,8 @@ struct forward_activations {
 };
 
 /* Arrays of a batch that the device reads; meanings in engine/batch.h. X(type, name, count). The
- * first ones have a size that is known; the two penalty lists are copied as far as they are used. */
+ * first ones have a size that is known; the two penalty lists are copied as far as they are
+ * used. */
 #define FORWARD_MEMORY_INPUTS(X)                                                     \
     X(int32_t, token, limits->rows_max)                                              \
     X(int32_t, position, limits->rows_max)                                           \

@@ -3,14 +3,14 @@
  * Puts the counts of kv_pages and the keys of prefix_cache together. Shared are whole pages of a
  * prompt, and never the one with its last token: that token is always computed, so nothing that is
  * shared is ever written again and nothing is copied. A page is offered to others once its rows
- * have been computed and were good; where another sequence offered the same page first, that page is
- * taken over and the own one given back. Two sequences that begin in the same step both compute.
+ * have been computed and were good; where another sequence offered the same page first, that page
+ * is taken over and the own one given back. Two sequences that begin in the same step both compute.
  *
  * A page that nobody holds stays in the cache until pages are needed. A sequence's later pages go
  * before its earlier ones, so whatever is in the cache can be reached from the beginning.
  *
- * One thread. Memory: reserved by kv_cache_init; the list of a hold belongs to its owner. Refuses to
- * know jobs, steps and devices. */
+ * One thread. Memory: reserved by kv_cache_init; the list of a hold belongs to its owner. Refuses
+ * to know jobs, steps and devices. */
 #ifndef SOLFLEET_ENGINE_KV_CACHE_H
 #define SOLFLEET_ENGINE_KV_CACHE_H
 

@@ -22,7 +22,8 @@ struct repetition_rule {
 struct repetition {
     struct repetition_rule rule;
     uint32_t count; /* tokens seen */
-    /* For cycle length i + 1: how many of the last tokens equal the one that stood so far before. */
+    /* For cycle length i + 1: how many of the last tokens equal the one that stood so far
+     * before. */
     uint32_t equal[REPETITION_CYCLE_TOKENS_MAX];
 };
 

@@ -1,9 +1,9 @@
 /* A scheduler: which sequences get how many rows in the next step, and which jobs start in it.
  *
- * Pure: time comes in as an argument, pages by the caller's `scheduler_pages`, nothing else goes out
- * but the schedule; the same calls and answers always give the same schedules. One thread. Memory:
- * reserved by scheduler_init. Refuses to know jobs, tokens, pages by name, devices and clocks; a
- * sequence is a handle of the caller's (an index below handles_max) with four numbers.
+ * Pure: time comes in as an argument, pages by the caller's `scheduler_pages`, nothing else goes
+ * out but the schedule; the same calls and answers always give the same schedules. One thread.
+ * Memory: reserved by scheduler_init. Refuses to know jobs, tokens, pages by name, devices and
+ * clocks; a sequence is a handle of the caller's (an index below handles_max) with four numbers.
  *
  * Rules. Waiting sequences lie in buckets by prompt length, each bucket in the order (priority,
  * arrival, addition). With nothing running, a bucket is cut when it is full (max_batch_size or

@@ -2,8 +2,8 @@
  *
  * One sequence at a time, teacher-forced: nothing is sampled. Owns a forward pass with pages for
  * one sequence of the model's length and a buffer of logits; borrows model (and its device) until
- * score_close. One thread, that of the device. Refuses to know tokenizers, files and what the logits
- * are for. */
+ * score_close. One thread, that of the device. Refuses to know tokenizers, files and what the
+ * logits are for. */
 #ifndef SOLFLEET_ENGINE_SCORE_H
 #define SOLFLEET_ENGINE_SCORE_H
 

@@ -69,8 +69,8 @@ KERNELS_DEVICE_FN uint16_t canonical_f32_to_f16(float x) {
 
 /* ---------------------------------------------------------------- exp and what is made of it */
 
-/* e^x within 1 ulp (0.975 at most seen); exp(0) = 1 exactly; x < -80 gives +0, x > 88.7 gives +inf, NaN
- * gives NaN. x = n ln2 + r, |r| <= ln2/2; e^r = 1 + r + r^2 q(r), q minimax of degree 4. Adding
+/* e^x within 1 ulp (0.975 at most seen); exp(0) = 1 exactly; x < -80 gives +0, x > 88.7 gives +inf,
+ * NaN gives NaN. x = n ln2 + r, |r| <= ln2/2; e^r = 1 + r + r^2 q(r), q minimax of degree 4. Adding
  * 1.5 * 2^23 leaves n in the low bits, from where a shift takes it to the exponent. */
 KERNELS_DEVICE_FN float canonical_exp(float x) {
     float in = x > -80.0f ? x : -80.0f; /* also for NaN: whatever comes out is replaced below */
@@ -94,7 +94,8 @@ KERNELS_DEVICE_FN float canonical_silu_mul(float gate, float up) {
     return (gate / (1.0f + canonical_exp(-gate))) * up;
 }
 
-/* GELU, tanh form: x * (1 + tanh(z/2)) / 2 = x / (1 + e^-z), z = 2 sqrt(2/pi) (x + 0.044715 x^3). */
+/* GELU, tanh form: x * (1 + tanh(z/2)) / 2 = x / (1 + e^-z), z = 2 sqrt(2/pi) (x + 0.044715
+ * x^3). */
 KERNELS_DEVICE_FN float canonical_gelu(float x) {
     float z = x * fmaf(0.0713548162726f, x * x, 1.5957691216057f);
     return x / (1.0f + canonical_exp(-z));
@@ -193,7 +194,8 @@ KERNELS_DEVICE_FN uint32_t canonical_amax_bits(const float *x, uint32_t count) {
     return (uint32_t)largest;
 }
 
-/* How a row is quantised. All zero (q = 0, scale = 0) for a bad row and for one that counts as zero. */
+/* How a row is quantised. All zero (q = 0, scale = 0) for a bad row and for one that counts as
+ * zero. */
 struct canonical_quantizer {
     float scale;        /* x ~ (q - zero_point) * scale */
     float factor;       /* symmetric: q = rint(x * factor) */
@@ -257,10 +259,10 @@ KERNELS_DEVICE_FN void canonical_rotate(float *x0, float *x1, float cosine, floa
  *
  * Block b holds positions 256b .. 256b + 255, for prefill and decode alike. A score is an FMA chain
  * over ascending d from +0, then times scale. Over the keys of a block that a row may see: m_b is
- * the largest score, p_j = exp(s_j - m_b), l_b = canonical_segment_sum of p (index j - 256b), o_b[d]
- * an FMA chain of p_j and v_j[d] over ascending j from +0. Keys beyond the row's position are left
- * out, never multiplied with zero. Blocks are merged in ascending order; the output is
- * o * (1.0f / l). Keys and values are read from pages only, after rounding to the stored type. */
+ * the largest score, p_j = exp(s_j - m_b), l_b = canonical_segment_sum of p (index j - 256b),
+ * o_b[d] an FMA chain of p_j and v_j[d] over ascending j from +0. Keys beyond the row's position
+ * are left out, never multiplied with zero. Blocks are merged in ascending order; the output is o *
+ * (1.0f / l). Keys and values are read from pages only, after rounding to the stored type. */
 
 /* scale of the scores, multiplied after the FMA chain over d. */
 KERNELS_DEVICE_FN float canonical_attention_scale(uint32_t head_dim) {
@@ -321,9 +323,10 @@ KERNELS_DEVICE_FN uint64_t canonical_random(uint64_t seed, uint64_t position) {
  *
  * Penalties, temperature, top_k, top_p, min_p, draw. Ids are ordered by logit descending, then id
  * ascending. A temperature below 0.01 takes the first. Else weights are integers: top_k keeps the
- * first k (0 = all); top_p the shortest prefix that reaches its part of what top_k kept; min_p drops
- * small weights of that prefix. The draw takes, in ascending id, the first whose running sum exceeds
- * mulhi64(random, sum of the kept). A row with a NaN, a +inf or nothing but -inf has no distribution. */
+ * first k (0 = all); top_p the shortest prefix that reaches its part of what top_k kept; min_p
+ * drops small weights of that prefix. The draw takes, in ascending id, the first whose running sum
+ * exceeds mulhi64(random, sum of the kept). A row with a NaN, a +inf or nothing but -inf has no
+ * distribution. */
 
 /* Penalties of one id: repetition counts the prompt, presence and frequency only the answer. */
 KERNELS_DEVICE_FN float canonical_penalize(float logit, int32_t answer_count, float repetition,

@@ -50,8 +50,8 @@ struct weight_form {
     bool weight_zero_point;     /* INT8: weights are asymmetric */
     bool activation_zero_point; /* INT8: activations are asymmetric */
     bool bias;
-    /* Every back end may refuse: weight zero points together with groups; zero points with K > 32768
-     * (INT32 could overflow). */
+    /* Every back end may refuse: weight zero points together with groups; zero points with
+     * K > 32768 (INT32 could overflow). */
 };
 
 /* A weight as it stands in the host's memory before packing; everything borrowed for the call. */
@@ -121,13 +121,14 @@ struct norm_args {
  *   in   x      f32 [T, D]
  *   out  out.q, out.scale (and zero_point, sum where not NULL)
  *   or   bad    u8 [T]   1 if the row holds a NaN or an infinity: q = 0, scale = 0
- * Symmetric per token: scale = amax/127; q = rint(x * (127/amax)), half to even, within [-127, 127];
+ * Symmetric per token: scale = amax/127; q = rint(x * (127/amax)), half to even, in [-127, 127];
  * amax < 2^-100 gives q = 0, scale = 0.  static_scale (f32 [1], device) not NULL: that scale and
  * static_zero_point (i32 [1], NULL = 0) for every row, q = clamp(rint(x/scale) + zp, -128, 127).
  * Asymmetric per token (out.zero_point without static_scale): lo = min(0, row), hi = max(0, row),
  * scale = (hi - lo)/255, zp = rint(-128 - lo/scale), q = clamp(rint(x/scale) + zp, -128, 127);
  * hi - lo < 2^-100 gives q = 0, scale = 0, zp = 0; an infinite hi - lo is bad. A static scale gives
- * every row that is not bad that scale, and with static_zero_point out.zero_point is needed, too. */
+ * every row that is not bad that scale, and with static_zero_point out.zero_point is needed,
+ * too. */
 struct quantize_args {
     const float *x; /* unused by the fused forms */
     struct quantized out;
@@ -329,8 +330,8 @@ struct head_logits_args {
     uint32_t rows;
 };
 
-/* Chooses a token per row of logits (order and integers as in canonical.h). A NaN, a +inf or nothing
- * but -inf sets bad. Ids of seen_id beyond the vocabulary are passed over.
+/* Chooses a token per row of logits (order and integers as in canonical.h). A NaN, a +inf or
+ * nothing but -inf sets bad. Ids of seen_id beyond the vocabulary are passed over.
  *   inout  logits  f32 [S, V]   penalties may be applied in place
  *   out    token   i32 [S]      0 where bad
  *   or     bad     u8  [S] */

@@ -16,8 +16,8 @@ extern "C" {
 #define ROPE_TABLE_POSITIONS_MAX (1u << 20)
 
 /* cos_table, sin_table: f32 [positions, rotary_dims / 2]; entry (p, i) is of the angle
- * p * theta^(-2i / rotary_dims). positions <= ROPE_TABLE_POSITIONS_MAX, rotary_dims even, theta >= 1
- * and finite: asserted. */
+ * p * theta^(-2i / rotary_dims). positions <= ROPE_TABLE_POSITIONS_MAX, rotary_dims even, theta >=
+ * 1 and finite: asserted. */
 void rope_table_fill(float *cos_table, float *sin_table, uint32_t positions, uint32_t rotary_dims,
                      double theta);
 

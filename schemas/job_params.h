@@ -12,8 +12,8 @@
 void job_params_init(struct job_params *params);
 void job_params_deinit(struct job_params *params);
 
-/* Reads a `params` object into initialised *params; what it does not say stays as it is (NULL: all). On an error *params holds
- * what was read so far and is still to be deinitialised. */
+/* Reads a `params` object into initialised *params; what it does not say stays as it is (NULL:
+ * all). On an error *params holds what was read so far and is still to be deinitialised. */
 void job_params_decode(const struct json_node *object, struct job_params *params,
                        struct job_error *error);
 

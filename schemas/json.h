@@ -74,8 +74,8 @@ bool json_text_equals(const struct json_node *string, const char *text);
  * set does nothing and gives the absent value, so a decoder reads straight on and looks once at
  * the end. A value of a wrong type or out of bounds sets ERROR_INVALID_FIELD.
  *
- * json_fail is for checks of the caller's own: it blames `node`, or its member `name` if that is not
- * NULL, by its path, e.g. "messages[3].role". */
+ * json_fail is for checks of the caller's own: it blames `node`, or its member `name` if that is
+ * not NULL, by its path, e.g. "messages[3].role". */
 void json_fail(struct job_error *error, enum error_code code, const struct json_node *node,
                const char *name, const char *format, ...) __attribute__((format(printf, 5, 6)));
 

@@ -1,4 +1,5 @@
-/* Embedding rows out of the panels that the LM head reads, too, so that a tied table exists once. */
+/* Embedding rows out of the panels that the LM head reads, too, so that a tied table exists
+ * once. */
 #include "kernels/canonical.h"
 #include "kernels/cpu_device.h"
 #include "kernels/reference/check.h"

@@ -1,8 +1,8 @@
 /* The layout inside a KV page of the CPU tiers. Private to kernels.
  *
- * A page holds 16 tokens of one layer: for each KV head its keys as [d, 16 tokens], then for each KV
- * head its values as [16 tokens, d]. So the score chains run over d with tokens side by side, and
- * the value chains over tokens with d side by side. */
+ * A page holds 16 tokens of one layer: for each KV head its keys as [d, 16 tokens], then for each
+ * KV head its values as [16 tokens, d]. So the score chains run over d with tokens side by side,
+ * and the value chains over tokens with d side by side. */
 #ifndef SOLFLEET_KERNELS_REFERENCE_KV_PAGE_H
 #define SOLFLEET_KERNELS_REFERENCE_KV_PAGE_H
 

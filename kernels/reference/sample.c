@@ -186,7 +186,8 @@ static uint32_t sample_top_p(const struct sample_row *row, uint32_t top_p_q16) {
     return row->count;
 }
 
-/* Leaves the entries that top_k and top_p keep, then gives them as (id, weight), ascending by id. */
+/* Leaves the entries that top_k and top_p keep, then gives them as (id, weight), ascending by
+ * id. */
 static void sample_truncate(struct sample_row *row, uint32_t top_k, uint32_t top_p_q16) {
     bool some = top_k > 0 && top_k < row->count;
     if (some) {

@@ -2,8 +2,8 @@
  *
  *     bench_kernels [TIER [THREADS]]
  *
- * Shapes are those of SmolLM2-135M. Each line is the best of several runs: other load only slows. With
- * one thread its own processor time is counted, so that other load hardly shows. */
+ * Shapes are those of SmolLM2-135M. Each line is the best of several runs: other load only slows.
+ * With one thread its own processor time is counted, so that other load hardly shows. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>

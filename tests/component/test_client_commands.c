@@ -34,7 +34,7 @@ static void assert_out(const char *text) {
     run_command_assert_out(&run, text);
 }
 
-/* ---- the world -------------------------------------------------------------------------------- */
+/* ---- the world ------------------------------------------------------------------------------- */
 
 static void order(const char *format, ...) {
     va_list arguments;
@@ -109,7 +109,7 @@ static void await_subscriber(const char *id) {
     assert_true(subscribed);
 }
 
-/* ---- cases ------------------------------------------------------------------------------------ */
+/* ---- cases ----------------------------------------------------------------------------------- */
 
 static void lists_its_commands_and_explains_each(void **state) {
     char needle[64];

@@ -1,6 +1,7 @@
 /* Every logit's bits depend on nothing but checkpoint, policy, prompt, parameters and seed: not on
  * who computes beside a job, in what pieces, from whose pages, how often, on how many threads, by
- * which kernels. Each run's counters say that what it is about did happen. On a tiny random Llama. */
+ * which kernels. Each run's counters say that what it is about did happen. On a tiny random
+ * Llama. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,8 @@
 /* A configuration from anywhere. First byte: which command. Then strings, each up to a zero byte:
  * the text of the JSON file (empty: there is none), then up to WORDS_MAX words, of which one that
- * begins with `$` is a variable of the environment (its SOLFLEET_ left out), any other a word of the
- * command line. Whatever they say, either every option is in its range or err says what is wrong. */
+ * begins with `$` is a variable of the environment (its SOLFLEET_ left out), any other a word of
+ * the command line. Whatever they say, either every option is in its range or err says what is
+ * wrong. */
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,5 @@
-/* Quantised rows against the contract in ops.h written out, and the fused ops against their parts. */
+/* Quantised rows against the contract in ops.h written out, and the fused ops against their
+ * parts. */
 #include "tests/support/kernel_test.h"
 
 #include <math.h>

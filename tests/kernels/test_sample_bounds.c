@@ -1,6 +1,6 @@
 /* Sampling at the bounds of every parameter, against the contract read as sets: an id is kept if so
- * many others go before it, if those before it weigh too little, if it weighs enough itself. Nothing
- * is sorted, everything is an integer, and Philox is written out once more. */
+ * many others go before it, if those before it weigh too little, if it weighs enough itself.
+ * Nothing is sorted, everything is an integer, and Philox is written out once more. */
 #include "tests/support/kernel_test.h"
 
 #include <math.h>

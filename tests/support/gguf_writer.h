@@ -1,6 +1,7 @@
 /* A GGUF file under construction, for tests: good ones and bad ones, byte by byte.
  *
- * Not for threads. The writer owns its bytes until gguf_writer_deinit. Out of memory is an assert. */
+ * Not for threads. The writer owns its bytes until gguf_writer_deinit. Out of memory is an
+ * assert. */
 #ifndef SOLFLEET_TESTS_SUPPORT_GGUF_WRITER_H
 #define SOLFLEET_TESTS_SUPPORT_GGUF_WRITER_H
 

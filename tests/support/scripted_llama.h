@@ -1,8 +1,8 @@
 /* A tiny Llama that says what a test wants: for each token, which tokens may follow it.
  *
- * Attention and feed-forward add nothing, so the last token alone decides: its embedding is what the
- * head's rows of its successors are made of. Greedy decoding follows the script; sampling chooses
- * evenly among several successors and practically never leaves it. Not for threads. */
+ * Attention and feed-forward add nothing, so the last token alone decides: its embedding is what
+ * the head's rows of its successors are made of. Greedy decoding follows the script; sampling
+ * chooses evenly among several successors and practically never leaves it. Not for threads. */
 #ifndef SOLFLEET_TESTS_SUPPORT_SCRIPTED_LLAMA_H
 #define SOLFLEET_TESTS_SUPPORT_SCRIPTED_LLAMA_H
 

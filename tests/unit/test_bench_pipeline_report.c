@@ -25,7 +25,8 @@ static struct bench_pipeline_report report_of(const struct bench_pipeline_run *r
     return report;
 }
 
-/* The second job was sent late, by a sender that could not keep up: its wait counts all the same. */
+/* The second job was sent late, by a sender that could not keep up: its wait counts all the
+ * same. */
 static void latency_counts_from_when_a_job_was_due(void **state) {
     struct bench_load_job jobs[] = {job_at(0, 0, 100, RESULT_DONE),
                                     job_at(10, 400, 510, RESULT_DONE)};

@@ -91,8 +91,8 @@ static void minds_one_wrong_token_and_cycles_that_are_too_long(void **state) {
     assert_int_equal(first_repetition(&usual, tokens, ANSWER_MAX), 0);
 }
 
-/* Rows of tables, grids and lists as code spells them out: "0, " a hundred times, a board of 12 rows
- * of 19 tokens, numbers that count. */
+/* Rows of tables, grids and lists as code spells them out: "0, " a hundred times, a board of 12
+ * rows of 19 tokens, numbers that count. */
 static void lets_honest_tables_pass(void **state) {
     static int32_t tokens[ANSWER_MAX];
     uint32_t count = 0;

@@ -64,8 +64,9 @@ linear_f32_store_block(const struct linear_f32_job *job, uint32_t panel, uint32_
     }
 }
 
-/* One step of k: `index` is of its first weight, x of its first row's input. What is held besides the
- * sums is two vectors of weights and one input where there is one panel, else one and `rows`. */
+/* One step of k: `index` is of its first weight, x of its first row's input. What is held besides
+ * the sums is two vectors of weights and one input where there is one panel, else one and
+ * `rows`. */
 static inline __attribute__((always_inline)) void
 linear_f32_step(const void *values, size_t index, uint32_t k_count, const float *x,
                 const uint32_t panels, const uint32_t rows, const bool half,

@@ -1,4 +1,5 @@
-/* The INT8 product with its epilogue in registers: four rows at a time, or one for decoding alone. */
+/* The INT8 product with its epilogue in registers: four rows at a time, or one for decoding
+ * alone. */
 #include "kernels/cpu_device.h"
 #include "kernels/reference/check.h"
 #include "kernels/x86/avx2/avx2.h"

@@ -1,9 +1,10 @@
 /* The layout of INT8 weights that the AVX2 kernels read. Private to kernels.
  *
  * Only the plain form: symmetric weights, one scale an output, symmetric activations per token
- * (which never reach -128, so that a weight of -128 is exact: see linear_i8.c). Panels of 16 outputs,
- * [ceil(N/16), ceil(K/4), 16, 4]: a step reads four inputs of 16 outputs as one cache line. Other
- * sections as in the reference; other forms in the reference's layout, for the reference's kernels. */
+ * (which never reach -128, so that a weight of -128 is exact: see linear_i8.c). Panels of 16
+ * outputs, [ceil(N/16), ceil(K/4), 16, 4]: a step reads four inputs of 16 outputs as one cache
+ * line. Other sections as in the reference; other forms in the reference's layout, for the
+ * reference's kernels. */
 #ifndef SOLFLEET_KERNELS_X86_AVX2_WEIGHT_H
 #define SOLFLEET_KERNELS_X86_AVX2_WEIGHT_H
 
