@@ -8,6 +8,7 @@
 #include "kernels/reference/kv_page.h"
 #include "kernels/x86/avx2/attention_tiles.h"
 #include "kernels/x86/avx512/avx512.h"
+#include "kernels/x86/avx512/mask.h"
 
 /* ---------------------------------------------------------------- kernels */
 
@@ -67,8 +68,7 @@ attention_scores(const struct attention_tile *tile, uint32_t page, uint32_t page
 
 /* The lanes d .. d + 15 that head_dim has. */
 static inline __mmask16 attention_mask(uint32_t d, uint32_t head_dim) {
-    uint32_t left = d < head_dim ? head_dim - d : 0;
-    return left < 16 ? (__mmask16)((1u << left) - 1u) : (__mmask16)0xFFFF;
+    return avx512_first_lanes(d < head_dim ? head_dim - d : 0);
 }
 
 /* Values d .. d + 31 weighted over the first `tokens` tokens of the block, for all queries. */

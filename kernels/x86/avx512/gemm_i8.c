@@ -3,6 +3,7 @@
 #include "kernels/reference/check.h"
 #include "kernels/x86/avx512/avx512.h"
 #include "kernels/x86/avx512/int8.h"
+#include "kernels/x86/avx512/mask.h"
 
 /* ---------------------------------------------------------------- launchers */
 
@@ -20,7 +21,8 @@ static void gemm_i8_range(void *context, uint32_t begin, uint32_t end, uint32_t 
             avx512_i8_tile(values + panel * avx2_panel_bytes(form->k), form->k, q, &start, 1, 1,
                            sum);
             _mm512_mask_storeu_epi32(out + panel * REFERENCE_PANEL,
-                                     avx512_panel_mask(form->n, panel), sum[0][0]);
+                                     avx512_first_lanes(form->n - panel * REFERENCE_PANEL),
+                                     sum[0][0]);
         }
     }
 }

@@ -99,11 +99,4 @@ avx512_i8_tile(const uint8_t *weights, uint32_t k, const int8_t *q, const int32_
     }
 }
 
-/* The lanes of panel `panel` that are outputs. */
-static inline __mmask16 avx512_panel_mask(uint32_t n_count, uint32_t panel) {
-    uint32_t left = n_count - panel * REFERENCE_PANEL;
-    uint32_t mask = left < REFERENCE_PANEL ? (1u << left) - 1u : 0xFFFFu;
-    return (__mmask16)mask; /* gcc with sanitizers warns of a choice between two of this type */
-}
-
 #endif

@@ -3,6 +3,7 @@
 #include "kernels/reference/check.h"
 #include "kernels/x86/avx512/avx512.h"
 #include "kernels/x86/avx512/int8.h"
+#include "kernels/x86/avx512/mask.h"
 
 /* ---------------------------------------------------------------- kernels */
 
@@ -17,7 +18,7 @@ static inline void linear_i8_store(const struct linear_i8_job *job, uint32_t pan
     const struct linear_i8_args *args = job->args;
     uint32_t n = panel * REFERENCE_PANEL, n_count = args->weight->form.n;
     size_t at = (size_t)t * n_count + n;
-    __mmask16 exist = avx512_panel_mask(n_count, panel);
+    __mmask16 exist = avx512_first_lanes(n_count - n);
     __m512 value = _mm512_cvtepi32_ps(sum);
     __m512 scale =
         _mm512_mul_ps(_mm512_set1_ps(args->x.scale[t]), _mm512_load_ps(job->view.scale + n));
