@@ -7,6 +7,7 @@
 #include "kernels/reference/check.h"
 #include "kernels/reference/weight.h"
 #include "kernels/x86/avx512/avx512.h"
+#include "kernels/x86/avx512/mask.h"
 
 /* ---------------------------------------------------------------- kernels */
 
@@ -32,10 +33,9 @@ static inline __m512 linear_f32_weights(const void *values, size_t index, const 
 static inline void linear_f32_store(const struct linear_f32_job *job, uint32_t panel, uint32_t t,
                                     __m512 y) {
     const struct linear_f32_args *args = job->args;
-    uint32_t n = panel * REFERENCE_PANEL, n_count = args->weight->form.n, left = n_count - n;
+    uint32_t n = panel * REFERENCE_PANEL, n_count = args->weight->form.n;
     size_t at = (size_t)t * n_count + n;
-    uint32_t mask = left < REFERENCE_PANEL ? (1u << left) - 1u : 0xFFFFu;
-    __mmask16 exist = (__mmask16)mask;
+    __mmask16 exist = avx512_first_lanes(n_count - n);
     if (job->bias != NULL) {
         y = _mm512_add_ps(y, _mm512_load_ps(job->bias + n));
     }
