@@ -79,16 +79,14 @@ static char *command_batch_beside(const char *input, const char *what) {
     return asprintf(&path, "%.*s.%s.jsonl", (int)stem, input, what) < 0 ? NULL : path;
 }
 
-static bool command_batch_name_files(struct command_batch *batch) {
-    const struct command_batch_options *options = batch->options;
-    batch->output =
-        options->output ? strdup(options->output) : command_batch_beside(batch->input, "results");
-    batch->errors =
-        options->errors ? strdup(options->errors) : command_batch_beside(batch->input, "errors");
-    if (batch->output && asprintf(&batch->partial, "%s.partial", batch->output) < 0) {
-        batch->partial = NULL;
-    }
-    return batch->output && batch->errors && batch->partial;
+/* The path that was given, or the one beside the input. */
+static char *command_batch_path(const char *given, const char *input, const char *what) {
+    return given ? strdup(given) : command_batch_beside(input, what);
+}
+
+static char *command_batch_partial(const char *output) {
+    char *path = NULL;
+    return output && asprintf(&path, "%s.partial", output) < 0 ? NULL : path;
 }
 
 /* Nobody's file is overwritten: an earlier run's answers may be dear. */
@@ -283,7 +281,10 @@ static int command_batch_file(const struct config *config,
                                   .journal = {.fd = -1},
                                   .started_ns = clock_monotonic_ns(NULL)};
     int code;
-    if (!command_batch_name_files(&batch)) {
+    batch.output = command_batch_path(options->output, batch.input, "results");
+    batch.errors = command_batch_path(options->errors, batch.input, "errors");
+    batch.partial = command_batch_partial(batch.output);
+    if (!batch.output || !batch.errors || !batch.partial) {
         code = command_fail("batch", COMMAND_EXIT_BUG, "out of memory");
     } else if (!interrupt_open(&batch.interrupt)) {
         code = command_fail("batch", COMMAND_EXIT_BUG, "no descriptor for signals");

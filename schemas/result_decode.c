@@ -98,6 +98,14 @@ static void decode_error(const struct json_node *root, struct job_error *out,
     json_get_name(object, "field", out->field, sizeof out->field, error);
 }
 
+/* Such a result says two things at once. */
+static void check_error(const struct json_node *root, const struct result *result,
+                        struct job_error *error) {
+    if (result->status == RESULT_DONE && result->error.code != ERROR_NONE) {
+        json_fail(error, ERROR_INVALID_FIELD, root, "error", "cannot stand beside status done");
+    }
+}
+
 static void decode_metadata(const struct json_node *root, struct result *result,
                             struct job_error *error) {
     const struct json_node *node = json_get_object(root, "metadata", error);
@@ -139,6 +147,7 @@ static void decode_root(const struct json_node *root, struct result *result,
     json_get_name(root, "worker", result->worker, sizeof result->worker, error);
     result->attempt = read_count(root, "attempt", error);
     decode_error(root, &result->error, error);
+    check_error(root, result, error);
     decode_metadata(root, result, error);
 }
 
