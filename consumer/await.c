@@ -150,7 +150,10 @@ static int await_judge(const struct await *await, enum watch_end end) {
 static int await_finish(struct await *await, enum watch_end end, const char *err) {
     const struct await_options *options = await->options;
     progress_view_clear(&await->view);
-    if (end == WATCH_UNREACHABLE || end == WATCH_REFUSED) {
+    if (end == WATCH_UNREACHABLE) {
+        return command_fail_redis(options->command, err);
+    }
+    if (end == WATCH_REFUSED) {
         return command_fail(options->command, COMMAND_EXIT_UNREACHABLE, "%s; see --redis", err);
     }
     if (end == WATCH_INTERRUPTED) {
@@ -197,6 +200,9 @@ int await_jobs(const struct config *config, const struct await_options *options)
     char err[512];
     enum status_client_status status = status_client_open(
         config->redis, config->key_prefix, options->connect_timeout_ms, &client, err, sizeof err);
+    if (status == STATUS_CLIENT_UNREACHABLE) {
+        return command_fail_redis(options->command, err);
+    }
     if (status != STATUS_CLIENT_OK) {
         return command_fail(options->command,
                             status == STATUS_CLIENT_BAD_SETTING ? COMMAND_EXIT_USAGE

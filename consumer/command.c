@@ -3,6 +3,8 @@
 #include <stdarg.h>
 #include <string.h>
 
+#include "consumer/config_value.h"
+
 /* A command adds its two lines here when it lands. */
 extern const struct command command_batch_entry;
 extern const struct command command_bench_entry;
@@ -60,6 +62,22 @@ int command_fail(const char *name, enum command_exit code, const char *format, .
     return code;
 }
 
+int command_fail_kafka(const char *name, const char *said) {
+    const char *detail = strstr(said, " (after "); /* librdkafka's own bookkeeping */
+    int size = detail ? (int)(detail - said) : (int)strlen(said);
+    return command_fail(name, COMMAND_EXIT_UNREACHABLE,
+                        "Kafka is unreachable: %.*s; is it running, and is --brokers right? "
+                        "('solfleet broker' starts one in memory, to try things out)",
+                        size, said);
+}
+
+int command_fail_redis(const char *name, const char *said) {
+    return command_fail(name, COMMAND_EXIT_UNREACHABLE,
+                        "Redis is unreachable: %s; is it running ('redis-server'), and is --redis "
+                        "right?",
+                        said);
+}
+
 static void command_print_list(FILE *to) {
     fprintf(to, "usage: solfleet COMMAND [OPTION...] [ARGUMENT...]\n\n"
                 "Worked solutions of programming problems: jobs from Kafka, answers from an INT8\n"
@@ -85,6 +103,20 @@ static int command_help(int argc, char **argv) {
     return COMMAND_EXIT_OK;
 }
 
+/* The command most like a name; NULL when none is near. */
+static const char *command_nearest(const char *name) {
+    const char *nearest = NULL;
+    unsigned best = (unsigned)strlen(name) / 3 + 2;
+    for (size_t i = 0; command_at(i); i++) {
+        unsigned distance = config_value_distance(name, command_at(i)->name);
+        if (distance < best) {
+            nearest = command_at(i)->name;
+            best = distance;
+        }
+    }
+    return nearest;
+}
+
 int command_main(int argc, char **argv) {
     if (argc < 2) {
         command_print_list(stderr);
@@ -96,7 +128,9 @@ int command_main(int argc, char **argv) {
     }
     const struct command *command = command_find(name);
     if (!command) {
-        fprintf(stderr, "solfleet: unknown command '%s'; 'solfleet --help' lists them\n", name);
+        const char *near = command_nearest(name);
+        fprintf(stderr, "solfleet: unknown command '%s'%s%s%s; 'solfleet --help' lists them\n",
+                name, near ? ": did you mean '" : "", near ? near : "", near ? "'?" : "");
         return COMMAND_EXIT_USAGE;
     }
     return command->run(argc - 1, argv + 1);

@@ -44,4 +44,8 @@ int command_main(int argc, char **argv);
 int command_fail(const char *name, enum command_exit code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* Fails because Kafka, or Redis, is away: what was said of it, and what to do next. */
+int command_fail_kafka(const char *name, const char *said);
+int command_fail_redis(const char *name, const char *said);
+
 #endif

@@ -113,8 +113,8 @@ static int command_batch_read(struct command_batch *batch) {
         return command_fail("batch", COMMAND_EXIT_USAGE, "%s", err);
     }
     if (file->complaint_count) {
-        return command_fail("batch", COMMAND_EXIT_USAGE,
-                            "%zu of the lines are wrong; nothing was sent", file->complaint_count);
+        return command_fail("batch", COMMAND_EXIT_USAGE, "%zu line%s wrong; nothing was sent",
+                            file->complaint_count, file->complaint_count == 1 ? " is" : "s are");
     }
     return file->count ? COMMAND_EXIT_OK
                        : command_fail("batch", COMMAND_EXIT_USAGE, "%s: there is no line in it",
@@ -158,9 +158,7 @@ static int command_batch_open_kafka(struct command_batch *batch) {
         return COMMAND_EXIT_OK;
     }
     if (status == KAFKA_CLIENT_UNREACHABLE) {
-        return command_fail("batch", COMMAND_EXIT_UNREACHABLE,
-                            "Kafka is unreachable: %s; is it running, and is --brokers right?",
-                            err);
+        return command_fail_kafka("batch", err);
     }
     return command_fail("batch", COMMAND_EXIT_USAGE, "%s", err);
 }
@@ -173,9 +171,8 @@ static int command_batch_open_redis(struct command_batch *batch) {
                                sizeof err)) {
     case STATUS_CLIENT_OK: return COMMAND_EXIT_OK;
     case STATUS_CLIENT_BAD_SETTING: return command_fail("batch", COMMAND_EXIT_USAGE, "%s", err);
-    default:
-        return command_fail("batch", COMMAND_EXIT_UNREACHABLE,
-                            "Redis is unreachable: %s; is it running, and is --redis right?", err);
+    case STATUS_CLIENT_REFUSED: return command_fail("batch", COMMAND_EXIT_UNREACHABLE, "%s", err);
+    default: return command_fail_redis("batch", err);
     }
 }
 

@@ -25,6 +25,9 @@ static int command_bench_run(int argc, char **argv) {
         command_bench_print_help(stdout);
         return COMMAND_EXIT_OK;
     }
+    if (which[0] != '\0') {
+        fprintf(stderr, "solfleet bench: '%s' is neither engine nor pipeline\n", which);
+    }
     command_bench_print_help(stderr);
     return COMMAND_EXIT_USAGE;
 }

@@ -101,10 +101,9 @@ static enum kafka_client_status command_results_next(const struct command_result
             return status;
         }
         if (status != KAFKA_CLIENT_NONE) {
-            *code = command_fail("results",
-                                 status == KAFKA_CLIENT_UNREACHABLE ? COMMAND_EXIT_UNREACHABLE
-                                                                    : COMMAND_EXIT_USAGE,
-                                 "%s; see --brokers", err);
+            *code = status == KAFKA_CLIENT_UNREACHABLE
+                        ? command_fail_kafka("results", err)
+                        : command_fail("results", COMMAND_EXIT_USAGE, "%s", err);
             return status;
         }
         if (interrupt_take(results->interrupt)) {
@@ -197,10 +196,9 @@ static int command_results_read(const struct config *config,
         kafka_reader_open(config, config->results_topic, start, newest, options->connect_timeout_ms,
                           &results.reader, err, sizeof err);
     if (status != KAFKA_CLIENT_OK) {
-        bool away = status == KAFKA_CLIENT_UNREACHABLE;
-        return command_fail(
-            "results", away ? COMMAND_EXIT_UNREACHABLE : COMMAND_EXIT_USAGE,
-            away ? "Kafka is unreachable: %s; is it running, and is --brokers right?" : "%s", err);
+        return status == KAFKA_CLIENT_UNREACHABLE
+                   ? command_fail_kafka("results", err)
+                   : command_fail("results", COMMAND_EXIT_USAGE, "%s", err);
     }
     int code = start == KAFKA_READER_NEWEST ? command_results_newest(&results, newest)
                                             : command_results_stream(&results);

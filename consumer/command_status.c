@@ -71,7 +71,11 @@ static int command_status_show(const struct config *config, int64_t connect_time
         }
     } else {
         code = got == STATUS_CLIENT_BAD_SETTING ? COMMAND_EXIT_USAGE : COMMAND_EXIT_UNREACHABLE;
-        command_fail("status", (enum command_exit)code, "%s; see --redis", err);
+        if (got == STATUS_CLIENT_UNREACHABLE) {
+            command_fail_redis("status", err);
+        } else {
+            command_fail("status", (enum command_exit)code, "%s; see --redis", err);
+        }
     }
     free(statuses);
     status_client_close(client);

@@ -126,19 +126,14 @@ static int command_submit_read(struct command_submit *submit) {
         return command_fail("submit", COMMAND_EXIT_BUG, "out of memory");
     }
     if (file->complaint_count) {
-        return command_fail("submit", COMMAND_EXIT_USAGE,
-                            "%zu of the jobs are wrong; nothing was sent", file->complaint_count);
+        return command_fail("submit", COMMAND_EXIT_USAGE, "%zu job%s wrong; nothing was sent",
+                            file->complaint_count, file->complaint_count == 1 ? " is" : "s are");
     }
     return file->count ? COMMAND_EXIT_OK
                        : command_fail("submit", COMMAND_EXIT_USAGE, "there is no job in the input");
 }
 
 /* ---- sending --------------------------------------------------------------------------------- */
-
-static int command_submit_unreachable(const char *what, const char *said, const char *option) {
-    return command_fail("submit", COMMAND_EXIT_UNREACHABLE,
-                        "%s unreachable: %s; is it running, and is %s right?", what, said, option);
-}
 
 /* Says in Redis that the jobs are under way, so that a client that asks at once finds them. */
 static int command_submit_queue(struct command_submit *submit) {
@@ -156,8 +151,7 @@ static int command_submit_queue(struct command_submit *submit) {
     if (status == STATUS_CLIENT_BAD_SETTING) {
         return command_fail("submit", COMMAND_EXIT_USAGE, "%s", err);
     }
-    return status == STATUS_CLIENT_OK ? COMMAND_EXIT_OK
-                                      : command_submit_unreachable("Redis is", err, "--redis");
+    return status == STATUS_CLIENT_OK ? COMMAND_EXIT_OK : command_fail_redis("submit", err);
 }
 
 /* Takes deliveries until `wanted` are there; false when interrupted. */
@@ -212,7 +206,7 @@ static int command_submit_deliver(struct command_submit *submit) {
     status = kafka_producer_check(producer, config->jobs_topic, timeout_ms, err, sizeof err);
     int code = COMMAND_EXIT_OK;
     if (status == KAFKA_CLIENT_UNREACHABLE) {
-        code = command_submit_unreachable("Kafka is", err, "--brokers");
+        code = command_fail_kafka("submit", err);
     } else if (status != KAFKA_CLIENT_OK) {
         code = command_fail("submit", COMMAND_EXIT_USAGE, "%s", err);
     }

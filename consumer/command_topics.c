@@ -81,9 +81,7 @@ static int command_topics_create(const struct config *config,
     enum kafka_client_status status =
         kafka_admin_make_topics(config, topics, 3, options->connect_timeout_ms, err, sizeof err);
     if (status == KAFKA_CLIENT_UNREACHABLE) {
-        return command_fail("topics", COMMAND_EXIT_UNREACHABLE,
-                            "Kafka is unreachable: %s; is it running, and is --brokers right?",
-                            err);
+        return command_fail_kafka("topics", err);
     }
     if (status != KAFKA_CLIENT_OK) {
         return command_fail("topics", COMMAND_EXIT_USAGE, "%s", err);

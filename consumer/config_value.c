@@ -59,6 +59,25 @@ static bool config_value_choice(const char *choices, const char *text) {
     return false;
 }
 
+static void config_value_refuse_choice(const struct config_option *option, const char *text,
+                                       const char *where, char *err, size_t err_bytes) {
+    char near[NAME_BYTES_MAX] = "";
+    unsigned best = (unsigned)strlen(text) / 2 + 1; /* farther is no help */
+    for (const char *at = option->choices; *at != '\0'; at += strspn(at, "|")) {
+        char choice[NAME_BYTES_MAX];
+        size_t span = strcspn(at, "|");
+        snprintf(choice, sizeof choice, "%.*s", (int)span, at);
+        unsigned distance = config_value_distance(text, choice);
+        if (distance < best) {
+            memcpy(near, choice, sizeof near);
+            best = distance;
+        }
+        at += span;
+    }
+    snprintf(err, err_bytes, "%s: '%s' is not one of %s%s%s%s", where, text, option->choices,
+             near[0] ? ": did you mean " : "", near, near[0] ? "?" : "");
+}
+
 static bool config_value_refuse(const struct config_option *option, const char *text,
                                 const char *where, char *err, size_t err_bytes) {
     switch (option->type) {
@@ -71,9 +90,7 @@ static bool config_value_refuse(const struct config_option *option, const char *
         snprintf(err, err_bytes, "%s: '%s' is not a number in %g..%g", where, text, option->min,
                  option->max);
         break;
-    default:
-        snprintf(err, err_bytes, "%s: '%s' is not one of %s", where, text, option->choices);
-        break;
+    default: config_value_refuse_choice(option, text, where, err, err_bytes); break;
     }
     return false;
 }

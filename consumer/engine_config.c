@@ -64,6 +64,22 @@ static enum engine_status engine_config_open_real(const struct config *config, s
     return engine_open(&options, out, err, err_bytes);
 }
 
+/* A path that leads nowhere, or to something else, is the likeliest mistake of a first hour. */
+static void engine_config_explain(const char *path, char *err, size_t err_bytes) {
+    char magic[4] = "";
+    FILE *file = fopen(path, "rb");
+    size_t used = strlen(err);
+    if (file == NULL) {
+        snprintf(err + used, err_bytes - used,
+                 "; see --model ('make model' fetches the demo model to models/)");
+        return;
+    }
+    if (fread(magic, 1, sizeof magic, file) < sizeof magic && !ferror(file)) {
+        snprintf(err + used, err_bytes - used, "; is it a model file at all?");
+    }
+    fclose(file);
+}
+
 int engine_config_open(const struct config *config, struct log *log, struct engine **out, char *err,
                        size_t err_bytes) {
     bool is_null = strcmp(config->engine, "null") == 0;
@@ -73,6 +89,10 @@ int engine_config_open(const struct config *config, struct log *log, struct engi
                  "models/)");
         return COMMAND_EXIT_USAGE;
     }
-    return engine_config_exit(is_null ? engine_config_open_null(config, log, out, err, err_bytes)
-                                      : engine_config_open_real(config, log, out, err, err_bytes));
+    enum engine_status status = is_null ? engine_config_open_null(config, log, out, err, err_bytes)
+                                        : engine_config_open_real(config, log, out, err, err_bytes);
+    if (status == ENGINE_BAD_MODEL) {
+        engine_config_explain(config->model, err, err_bytes);
+    }
+    return engine_config_exit(status);
 }

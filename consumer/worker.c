@@ -253,7 +253,10 @@ enum worker_status worker_join(struct worker *worker, int timeout_ms, char *err,
         return worker_say_missing(worker, config->jobs_topic, err, err_bytes);
     }
     if (found != KAFKA_SOURCE_OK) {
-        snprintf(err, err_bytes, "Kafka at %s: %s", config->brokers, why);
+        snprintf(err, err_bytes,
+                 found == KAFKA_SOURCE_UNREACHABLE ? "no Kafka answers at %s (see --brokers): %s"
+                                                   : "Kafka at %s: %s",
+                 config->brokers, why);
         return WORKER_NOT_YET;
     }
     enum worker_status status =

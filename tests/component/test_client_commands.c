@@ -134,6 +134,10 @@ static void lists_its_commands_and_explains_each(void **state) {
 static void refuses_what_it_does_not_know(void **state) {
     assert_int_equal(RUN("frobnicate"), COMMAND_EXIT_USAGE);
     assert_said("frobnicate");
+    assert_int_equal(RUN("submti"), COMMAND_EXIT_USAGE);
+    assert_said("did you mean 'submit'?");
+    assert_int_equal(RUN("worker", "--model", "/nowhere/x.gguf"), COMMAND_EXIT_BAD_MODEL);
+    assert_said("/nowhere/x.gguf: No such file or directory; see --model");
     assert_int_equal(RUN("submit", "--frobnicate", "x"), COMMAND_EXIT_USAGE);
     assert_said("frobnicate");
     assert_int_equal(RUN("submit"), COMMAND_EXIT_USAGE);
@@ -279,8 +283,11 @@ static void names_the_service_that_is_unreachable(void **state) {
     assert_int_equal(RUN("submit", path, "--id", "u1", "--redis", redis_nowhere),
                      COMMAND_EXIT_UNREACHABLE);
     assert_said("Redis is unreachable");
+    assert_said("--redis");
     assert_int_equal(RUN("status", "u1", "--redis", redis_nowhere), COMMAND_EXIT_UNREACHABLE);
+    assert_said("Redis is unreachable");
     assert_int_equal(RUN("wait", "u1", "--redis", redis_nowhere), COMMAND_EXIT_UNREACHABLE);
+    assert_said("Redis is unreachable");
     assert_int_equal(RUN("results", "--brokers", nowhere, "--connect-timeout-ms", "300"),
                      COMMAND_EXIT_UNREACHABLE);
     assert_int_equal(RUN("topics", "create", "--brokers", nowhere, "--connect-timeout-ms", "300"),

@@ -219,7 +219,8 @@ static void refuses_values_out_of_range_naming_where_they_came_from(void **state
     refuses("--max-batch-size: '0' is not a whole number in 1..1024", READ("--max-batch-size=0"));
     refuses("--max-batch-size: '8x' is not a whole number in 1..1024", READ("--max-batch-size=8x"));
     refuses("--max-batch-size: '' is not a whole number in 1..1024", READ("--max-batch-size="));
-    refuses("--engine: 'nul' is not one of real|null", READ("--engine", "nul"));
+    refuses("--engine: 'nul' is not one of real|null: did you mean null?", READ("--engine", "nul"));
+    refuses("--engine: 'zzzz' is not one of real|null", READ("--engine", "zzzz"));
     refuses("--engine: '' is not one of real|null", READ("--engine="));
     refuses("--bucket-strict: 'maybe' is not true or false", READ("--bucket-strict=maybe"));
     refuses("--rate: 'nan' is not a number in 0..10", READ("--rate", "nan"));
