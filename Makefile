@@ -83,6 +83,7 @@ SRC_schemas  := $(wildcard schemas/*.c)
 SRC_kernels  := $(wildcard kernels/*.c kernels/reference/*.c kernels/x86/*.c kernels/x86/avx2/*.c \
                   kernels/x86/avx512/*.c)
 SRC_engine   := $(wildcard engine/*.c)
+GEN_engine   := engine/prompt_text.c
 SRC_main     := $(wildcard consumer/main.c)
 SRC_consumer := $(filter-out $(SRC_main),$(wildcard consumer/*.c))
 SRC_support  := $(wildcard tests/support/*.c)
@@ -137,14 +138,23 @@ $(BUILD)/flags: FORCE | packages
 	  echo '$(CC) $(ALL_CFLAGS) | $(FLAGS_AVX512) | $(ALL_LDFLAGS) $(LIBS)' > $@
 $(BUILD)/sources: FORCE
 	@mkdir -p $(@D)
-	@echo '$(SRC_layers) $(SRC_support)' | cmp -s - $@ || echo '$(SRC_layers) $(SRC_support)' > $@
+	@echo '$(SRC_layers) $(GEN_engine) $(SRC_support)' | cmp -s - $@ || \
+	  echo '$(SRC_layers) $(GEN_engine) $(SRC_support)' > $@
 
 $(BUILD)/%.c.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(call say,CC,$<)$(CC) $(ALL_CFLAGS) $(call folder_flags,$<) -MMD -MP -c -o $@ $<
 
+# The prompts are files for people to read and change; the program carries them.
+PROMPTS := $(sort $(wildcard engine/prompts/*.txt))
+$(BUILD)/engine/prompt_text.c: ops/dev/prompt_text.awk $(PROMPTS)
+	@mkdir -p $(@D)
+	$(call say,GEN,$@)awk -f $< $(PROMPTS) > $@
+$(BUILD)/engine/prompt_text.c.o: $(BUILD)/engine/prompt_text.c $(BUILD)/flags
+	$(call say,CC,$<)$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
+
 define layer_rule
-$(BUILD)/lib$(1).a: $(call objects,$(SRC_$(1))) $(BUILD)/sources
+$(BUILD)/lib$(1).a: $(call objects,$(SRC_$(1)) $(GEN_$(1))) $(BUILD)/sources
 	$$(call say,AR,$$@)rm -f $$@ && ar rcs $$@ $$(filter %.o,$$^)
 endef
 $(foreach l,$(LAYERS) support,$(eval $(call layer_rule,$(l))))
@@ -164,7 +174,7 @@ $(BUILD)/tests/unit/test_out_of_memory: private ALL_LDFLAGS += \
 $(BUILD)/tests/fuzz/replay_%: $(BUILD)/tests/fuzz/fuzz_%.c.o $(BUILD)/tests/fuzz/replay_main.c.o $(SUPPORT) $(LAYER_LIBS)
 	$(call say,LINK,$@)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS) -lcmocka
 
--include $(patsubst %.o,%.d,$(call objects,$(SRC_all)))
+-include $(patsubst %.o,%.d,$(call objects,$(SRC_all) $(GEN_engine)))
 
 # ---- dependencies and model -------------------------------------------------------------------
 .PHONY: deps deps-demo model

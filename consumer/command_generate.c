@@ -250,7 +250,7 @@ static void command_generate_print_json(const struct command_generate *generate,
                                     {"model_sha256", info->model_sha256},
                                     {"policy", info->policy},
                                     {"numerics", info->numerics},
-                                    {"prompt_version", info->prompt_version},
+                                    {"prompt_version", event->prompt_version},
                                     {"tier", info->tier}};
     for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
         json_writer_key(&writer, pairs[i][0]);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "engine/clock.h"
+#include "engine/prompt.h"
 #include "schemas/solution.h"
 
 enum status_state worker_result_state(enum finish_reason reason) {
@@ -60,7 +61,7 @@ static void worker_result_begin(const struct worker_result_context *context,
     worker_result_name(result->model.policy, sizeof result->model.policy, model->policy);
     worker_result_name(result->model.numerics, sizeof result->model.numerics, model->numerics);
     worker_result_name(result->model.prompt_version, sizeof result->model.prompt_version,
-                       model->prompt_version);
+                       PROMPT_VERSION_NONE);
 }
 
 static char *worker_result_encode(const struct result *result, size_t *size) {
@@ -92,6 +93,10 @@ char *worker_result_finished(const struct worker_result_context *context,
     result.finish_reason = event->finish_reason;
     result.truncated = event->truncated;
     result.usage = event->usage;
+    if (event->prompt_version != NULL) {
+        worker_result_name(result.model.prompt_version, sizeof result.model.prompt_version,
+                           event->prompt_version);
+    }
     result.error = event->error;
     result.timings = (struct result_timings){
         .queue_ms = worker_result_since_record_ms(context, job, event->admitted_ns),

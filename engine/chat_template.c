@@ -280,9 +280,9 @@ static enum text_status put_text(struct renderer *renderer, const char *text, si
     return status;
 }
 
-/* The head and the content are one text to the tokenizer: a line break may join the next. */
+/* The first own_bytes of the content are ours. The head and the content are one text to the tokenizer: a line break may join the next. */
 static enum text_status put_message(struct renderer *renderer, struct text_span role,
-                                    struct text_span content, bool is_own) {
+                                    struct text_span content, size_t own_bytes) {
     const size_t head_bytes = role.bytes + 1;
     memcpy(renderer->text, role.data, role.bytes);
     renderer->text[role.bytes] = '\n';
@@ -292,7 +292,7 @@ static enum text_status put_message(struct renderer *renderer, struct text_span 
     const size_t bytes = head_bytes + content.bytes;
     enum text_status status = put_control(renderer, renderer->chat->start_id);
     if (status == TEXT_OK) {
-        status = put_text(renderer, renderer->text, bytes, is_own ? bytes : head_bytes);
+        status = put_text(renderer, renderer->text, bytes, head_bytes + own_bytes);
     }
     if (status == TEXT_OK) {
         status = put_control(renderer, renderer->chat->end_id);
@@ -330,44 +330,55 @@ static enum text_status check_messages(const struct chat_message *messages, size
     return TEXT_OK;
 }
 
+/* The assistant's head and the words that its answer begins with are one text, too. */
+static enum text_status put_opening(struct renderer *renderer, struct text_span opening) {
+    static const char head[] = "assistant\n";
+    const size_t head_bytes = sizeof head - 1;
+    memcpy(renderer->text, head, head_bytes);
+    if (opening.bytes > 0) {
+        memcpy(renderer->text + head_bytes, opening.data, opening.bytes);
+    }
+    const size_t bytes = head_bytes + opening.bytes;
+    const enum text_status status = put_control(renderer, renderer->chat->start_id);
+    return status == TEXT_OK ? put_text(renderer, renderer->text, bytes, bytes) : status;
+}
+
 static enum text_status render(struct renderer *renderer, const struct chat_message *messages,
-                               size_t message_count, bool add_generation_prompt) {
+                               size_t message_count, const struct text_span *opening) {
     const struct chat_template *chat = renderer->chat;
     enum text_status status = TEXT_OK;
     if (chat->has_default_system && !is_role(messages[0].role, "system")) {
-        status =
-            put_message(renderer, (struct text_span){"system", 6},
-                        (struct text_span){chat->default_system, chat->default_system_bytes}, true);
+        status = put_message(renderer, (struct text_span){"system", 6},
+                             (struct text_span){chat->default_system, chat->default_system_bytes},
+                             chat->default_system_bytes);
     }
     for (size_t i = 0; i < message_count && status == TEXT_OK; i++) {
         status =
-            put_message(renderer, messages[i].role, messages[i].content, messages[i].is_builtin);
+            put_message(renderer, messages[i].role, messages[i].content, messages[i].builtin_bytes);
     }
-    if (status == TEXT_OK && add_generation_prompt) {
-        status = put_control(renderer, chat->start_id);
-        if (status == TEXT_OK) {
-            status = put_text(renderer, "assistant\n", 10, 10);
-        }
-    }
-    return status;
+    return status == TEXT_OK && opening != NULL ? put_opening(renderer, *opening) : status;
 }
 
-enum text_status chat_template_render(const struct chat_template *chat,
-                                      const struct chat_message *messages, size_t message_count,
-                                      bool add_generation_prompt, struct token_buffer *out,
-                                      struct chat_rendered *rendered, char *err, size_t err_bytes) {
+/* `opening` NULL: the conversation ends with its last message. */
+static enum text_status render_all(const struct chat_template *chat,
+                                   const struct chat_message *messages, size_t message_count,
+                                   const struct text_span *opening, struct token_buffer *out,
+                                   struct chat_rendered *rendered, char *err, size_t err_bytes) {
     size_t text_bytes = 0;
     enum text_status status = check_messages(messages, message_count, &text_bytes, err, err_bytes);
     if (status != TEXT_OK) {
         return status;
     }
     struct renderer renderer = {.chat = chat, .out = out, .first = out->count, .is_shared = true};
+    if (opening != NULL && opening->bytes > text_bytes) {
+        text_bytes = opening->bytes;
+    }
     renderer.text = malloc(text_bytes + CHAT_TEMPLATE_SYSTEM_BYTES_MAX + sizeof "assistant\n");
     if (renderer.text == NULL) {
         snprintf(err, err_bytes, "no memory to render messages");
         return TEXT_NO_MEMORY;
     }
-    status = render(&renderer, messages, message_count, add_generation_prompt);
+    status = render(&renderer, messages, message_count, opening);
     free(renderer.text);
     if (status != TEXT_OK) {
         snprintf(err, err_bytes,
@@ -381,4 +392,22 @@ enum text_status chat_template_render(const struct chat_template *chat,
         *rendered = (struct chat_rendered){out->count - renderer.first, renderer.shared_count};
     }
     return TEXT_OK;
+}
+
+enum text_status chat_template_render(const struct chat_template *chat,
+                                      const struct chat_message *messages, size_t message_count,
+                                      bool add_generation_prompt, struct token_buffer *out,
+                                      struct chat_rendered *rendered, char *err, size_t err_bytes) {
+    const struct text_span none = {"", 0};
+    return render_all(chat, messages, message_count, add_generation_prompt ? &none : NULL, out,
+                      rendered, err, err_bytes);
+}
+
+enum text_status chat_template_render_opened(const struct chat_template *chat,
+                                             const struct chat_message *messages,
+                                             size_t message_count, struct text_span opening,
+                                             struct token_buffer *out,
+                                             struct chat_rendered *rendered, char *err,
+                                             size_t err_bytes) {
+    return render_all(chat, messages, message_count, &opening, out, rendered, err, err_bytes);
 }

@@ -42,7 +42,7 @@ struct chat_template {
 struct chat_message {
     struct text_span role; /* "system", "user" or "assistant" */
     struct text_span content;
-    bool is_builtin; /* the program's own text, the same for every tenant */
+    size_t builtin_bytes; /* of the content's first ones: the program's own, the same for all */
 };
 
 /* What the counts of a rendered prompt mean for sharing computed prefixes: the first
@@ -64,5 +64,12 @@ __attribute__((warn_unused_result)) enum text_status
 chat_template_render(const struct chat_template *chat, const struct chat_message *messages,
                      size_t message_count, bool add_generation_prompt, struct token_buffer *out,
                      struct chat_rendered *rendered, char *err, size_t err_bytes);
+
+/* The same, and the answer is begun: its first words are `opening`. */
+__attribute__((warn_unused_result)) enum text_status
+chat_template_render_opened(const struct chat_template *chat, const struct chat_message *messages,
+                            size_t message_count, struct text_span opening,
+                            struct token_buffer *out, struct chat_rendered *rendered, char *err,
+                            size_t err_bytes);
 
 #endif

@@ -49,6 +49,13 @@ enum text_status decode_text_init(struct decode_text *decode, const struct token
     return TEXT_OK;
 }
 
+void decode_text_begin(struct decode_text *decode, const char *words) {
+    size_t bytes = strlen(words);
+    assert(decode->text_bytes == 0 && bytes + replacement.bytes <= decode->capacity_bytes);
+    memcpy(decode->text, words, bytes);
+    decode->text_bytes = decode->stable_bytes = bytes;
+}
+
 /* How much of a stop string the text ends with once `byte` is added. */
 static uint16_t match(const struct decode_text *decode, size_t stop, char byte) {
     const char *data = decode->stops[stop].data;

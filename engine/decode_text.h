@@ -53,6 +53,10 @@ __attribute__((warn_unused_result)) enum text_status
 decode_text_init(struct decode_text *decode, const struct tokenizer *tokenizer, char *text,
                  size_t capacity_bytes, const struct text_span *stops, size_t stop_count);
 
+/* Begins the text with words that no token will stand for, and in which no stop string is looked
+ * for. Before the first push; the buffer must have room for them. */
+void decode_text_begin(struct decode_text *decode, const char *words);
+
 /* Adds a token; the id must be in the vocabulary, the text neither stopped nor finished.
  * TOO_LONG: the buffer cannot take the whole token, and the text is as it was. */
 __attribute__((warn_unused_result)) enum text_status decode_text_push(struct decode_text *decode,

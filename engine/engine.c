@@ -268,7 +268,7 @@ void engine_stats(const struct engine *engine, struct engine_stats *out) {
 }
 
 void engine_info(const struct engine *engine, struct engine_info *out) {
-    *out = (struct engine_info){.prompt_version = ""};
+    *out = (struct engine_info){0};
     engine->methods->info(engine, out);
 }
 

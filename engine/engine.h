@@ -73,7 +73,8 @@ enum engine_event_kind { ENGINE_EVENT_STARTED, ENGINE_EVENT_PROGRESS, ENGINE_EVE
 
 /* How one job ended, or how far it is. Times are monotonic nanoseconds of the engine's clock;
  * 0 = not reached. completion_tokens and answer_sha256 count every token drawn, an end token that
- * closed the answer included; the text is theirs without it, cut before a stop string. */
+ * closed the answer included; the text is theirs without it, cut before a stop string, behind the
+ * heading that a built-in prompt began it with. */
 struct engine_event {
     uint64_t ticket;
     enum engine_event_kind kind;
@@ -81,6 +82,7 @@ struct engine_event {
     struct job_error error;           /* FINISHED with FINISH_ERROR: numeric, engine_failed … */
     struct result_usage usage;
     char *text; /* owned; FINISHED always (""), PROGRESS where the job asked for text, else NULL */
+    const char *prompt_version; /* of the built-in prompt, "none" where none was used; static */
     bool truncated; /* FINISHED by FINISH_LENGTH: max_tokens, or the end of the context */
     char answer_sha256[SHA256_HEX_BYTES]; /* FINISHED */
     int64_t admitted_ns, started_ns, first_token_ns, finished_ns;
@@ -141,7 +143,6 @@ struct engine_info {
     const char *model_sha256;
     const char *policy;
     const char *numerics;
-    const char *prompt_version;
     const char *device_name;
     const char *tier;
     uint32_t threads;

@@ -8,6 +8,7 @@
 #include "engine/clock.h"
 #include "engine/engine.h"
 #include "engine/engine_methods.h"
+#include "engine/prompt.h"
 
 #define ENGINE_NULL_QUEUE_DEFAULT 1024
 #define ENGINE_NULL_TOKENS_DEFAULT 128
@@ -117,6 +118,7 @@ static void engine_null_end(struct engine_null *null, struct engine_null_work *w
     struct engine_event event = {.ticket = work->ticket,
                                  .kind = ENGINE_EVENT_FINISHED,
                                  .finish_reason = reason,
+                                 .prompt_version = PROMPT_VERSION_NONE,
                                  .usage.prompt_tokens = work->prompt_tokens,
                                  .text = work->text,
                                  .admitted_ns = work->admitted_ns,
@@ -231,7 +233,6 @@ static void engine_null_info(const struct engine *engine, struct engine_info *ou
     out->model_sha256 = "";
     out->policy = "none";
     out->numerics = "none";
-    out->prompt_version = "none";
     out->device_name = "none";
     out->tier = "none";
     out->max_model_len = UINT32_MAX;

@@ -8,7 +8,6 @@
 #include "engine/clock.h"
 #include "engine/engine_step.h"
 #include "engine/log.h"
-#include "engine/prompt.h"
 
 static struct engine_real *engine_real_of(struct engine *engine) {
     return (struct engine_real *)engine;
@@ -224,7 +223,6 @@ static void engine_real_info(const struct engine *engine, struct engine_info *ou
     out->model_sha256 = real->model->sha256;
     out->policy = model_policy_name(real->model->policy);
     out->numerics = real->device_info.numerics;
-    out->prompt_version = prompt_version();
     out->device_name = real->device_info.name;
     out->tier = real->device_info.tier;
     out->threads = real->device_info.threads;

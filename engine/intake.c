@@ -69,8 +69,14 @@ static enum engine_status intake_refuse(const struct intake *intake, const struc
 
 /* ---------------------------------------------------------------- prompts */
 
+static struct text_span intake_span(const char *text) {
+    return (struct text_span){.data = text, .bytes = strlen(text)};
+}
+
+/* `opening`: what the answer begins with. */
 static enum text_status intake_render(struct intake *intake, const struct chat_message *messages,
-                                      size_t count, char *err, size_t err_bytes) {
+                                      size_t count, const char *opening, char *err,
+                                      size_t err_bytes) {
     struct chat_rendered chat = {0};
     size_t bytes = 0;
     for (size_t i = 0; i < count; i++) {
@@ -79,30 +85,31 @@ static enum text_status intake_render(struct intake *intake, const struct chat_m
     if (bytes > intake->prompt_bytes_max) {
         return TEXT_TOO_LONG;
     }
-    enum text_status status = chat_template_render(intake->chat, messages, count, true,
-                                                   &intake->prompt, &chat, err, err_bytes);
+    enum text_status status =
+        chat_template_render_opened(intake->chat, messages, count, intake_span(opening),
+                                    &intake->prompt, &chat, err, err_bytes);
     intake->shared_tokens = (uint32_t)chat.shared_count;
     return status;
 }
 
-static struct text_span intake_span(const char *text) {
-    return (struct text_span){.data = text, .bytes = strlen(text)};
-}
-
 static enum text_status intake_render_problem(struct intake *intake, const struct job *job,
                                               char *err, size_t err_bytes) {
-    size_t bytes = 0;
-    char *text = prompt_build(&job->problem, &bytes);
-    if (text == NULL) {
-        return TEXT_NO_MEMORY;
+    const struct prompt_text *prompt = prompt_choose(&job->problem);
+    size_t system_bytes = 0, problem_bytes = 0;
+    char *system = prompt_build_system(prompt, &job->problem, &system_bytes);
+    char *problem = prompt_build_problem(prompt, &job->problem, &problem_bytes);
+    enum text_status status = TEXT_NO_MEMORY;
+    if (system != NULL && problem != NULL) {
+        const struct chat_message messages[] = {
+            {.role = intake_span("system"),
+             .content = {.data = system, .bytes = system_bytes},
+             .builtin_bytes = strlen(prompt->system)},
+            {.role = intake_span("user"), .content = {.data = problem, .bytes = problem_bytes}}};
+        status = intake_render(intake, messages, 2, prompt->opening, err, err_bytes);
+        intake->builtin = prompt;
     }
-    const struct chat_message messages[] = {
-        {.role = intake_span("system"),
-         .content = intake_span(prompt_system()),
-         .is_builtin = true},
-        {.role = intake_span("user"), .content = {.data = text, .bytes = bytes}}};
-    enum text_status status = intake_render(intake, messages, 2, err, err_bytes);
-    free(text);
+    free(system);
+    free(problem);
     return status;
 }
 
@@ -115,7 +122,7 @@ static enum text_status intake_render_messages(struct intake *intake, const stru
             (struct chat_message){.role = intake_span(job_role_name(job->messages[i].role)),
                                   .content = intake_span(job->messages[i].content)};
     }
-    return intake_render(intake, messages, job->message_count, err, err_bytes);
+    return intake_render(intake, messages, job->message_count, "", err, err_bytes);
 }
 
 static enum text_status intake_encode_prompt(struct intake *intake, const struct job *job) {
@@ -137,6 +144,7 @@ static enum engine_status intake_tokenize(struct intake *intake, const struct jo
     enum text_status status = TEXT_OK;
     intake->prompt.count = 0;
     intake->shared_tokens = 0;
+    intake->builtin = NULL;
     if (job->kind != JOB_PROMPT && intake->chat->kind == CHAT_TEMPLATE_NONE) {
         error_set(rejected, ERROR_INVALID_FIELD, intake_field(job),
                   "the model has no chat template: send `prompt` instead");
@@ -216,6 +224,9 @@ enum engine_status intake_admit(struct intake *intake, uint64_t ticket, struct j
         return ENGINE_BUSY;
     }
     (*out)->shared_tokens = intake->shared_tokens;
+    if (intake->builtin != NULL) {
+        sequence_set_prompt(*out, intake->builtin);
+    }
     repetition_init(&(*out)->repetition, &intake->limits.repetition);
     return ENGINE_OK;
 }

@@ -29,6 +29,7 @@ struct intake {
     size_t prompt_bytes_max;    /* more bytes than this are too many tokens, however they fall */
     struct token_buffer prompt; /* owned [max_model_len]: scratch of the prompt at hand */
     uint32_t shared_tokens;     /* of it: see sequence.h */
+    const struct prompt_text *builtin; /* that it was put into; NULL = none */
 };
 
 /* False when memory ran out; *intake is then zeroed. */

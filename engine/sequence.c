@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/prompt.h"
 #include "kernels/ops.h"
 #include "schemas/result.h"
 
@@ -89,6 +90,7 @@ enum text_status sequence_open(uint64_t ticket, struct job *job, const struct to
     sequence->prompt_tokens = (uint32_t)prompt->count;
     sequence->answer_max = answer_max;
     sequence->slot = SEQUENCE_NO_SLOT;
+    sequence->prompt_version = PROMPT_VERSION_NONE;
     sequence->pages_max = sequence_page_need(sequence->prompt_tokens, answer_max);
     enum text_status status = TEXT_NO_MEMORY;
     if (sequence_reserve(sequence, sequence_has_penalties(&job->params))) {
@@ -126,6 +128,11 @@ struct kv_prompt sequence_kv_prompt(const struct sequence *sequence) {
                               .token_count = sequence->prompt_tokens,
                               .shared_tokens = sequence->shared_tokens,
                               .owner = tenant != NULL ? tenant : ""};
+}
+
+void sequence_set_prompt(struct sequence *sequence, const struct prompt_text *prompt) {
+    sequence->prompt_version = prompt->version;
+    decode_text_begin(&sequence->decode, prompt->opening);
 }
 
 /* ---------------------------------------------------------------- tokens */
@@ -192,6 +199,7 @@ static void sequence_fill(const struct sequence *sequence, enum engine_event_kin
                           struct engine_event *event) {
     *event = (struct engine_event){.ticket = sequence->ticket,
                                    .kind = kind,
+                                   .prompt_version = sequence->prompt_version,
                                    .usage.prompt_tokens = sequence->prompt_tokens,
                                    .usage.completion_tokens = sequence->answer_tokens,
                                    .usage.cached_tokens = sequence->cached_tokens,

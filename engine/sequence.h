@@ -5,8 +5,8 @@
  * pages). Refuses to know batches, rings and devices; it says when an answer is complete and what
  * its event holds, and others act on that.
  *
- * The answer's ids are those sampled, in order, an end token included; the text is theirs without
- * end tokens, cut before a stop string. */
+ * The answer's ids are those sampled, in order, an end token included; the text is what a built-in
+ * prompt began it with, then theirs without end tokens, cut before a stop string. */
 #ifndef SOLFLEET_ENGINE_SEQUENCE_H
 #define SOLFLEET_ENGINE_SEQUENCE_H
 
@@ -17,6 +17,7 @@
 #include "engine/decode_text.h"
 #include "engine/engine.h"
 #include "engine/kv_cache.h"
+#include "engine/prompt_text.h"
 #include "engine/repetition.h"
 #include "engine/tokenizer.h"
 #include "schemas/job.h"
@@ -40,6 +41,7 @@ struct sequence {
     uint32_t answer_tokens;
     uint32_t answer_max; /* max_tokens, or less where the context ends before */
 
+    const char *prompt_version; /* borrowed for good */
     struct decode_text decode;
     char *text;                            /* owned; decode's buffer */
     struct text_span stops[JOB_STOPS_MAX]; /* into job.params.stop */
@@ -69,6 +71,10 @@ enum text_status sequence_open(uint64_t ticket, struct job *job, const struct to
                                const struct token_buffer *prompt, uint32_t answer_max,
                                struct sequence **out) __attribute__((warn_unused_result));
 void sequence_close(struct sequence *sequence); /* accepts NULL */
+
+/* The prompt was a built-in one: the answer's text begins with its opening, though no id of the
+ * answer stands for that, and the event names its version. Before the first push. */
+void sequence_set_prompt(struct sequence *sequence, const struct prompt_text *prompt);
 
 /* The prompt for the books of the KV cache, borrowed from the sequence. */
 struct kv_prompt sequence_kv_prompt(const struct sequence *sequence);

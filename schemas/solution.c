@@ -216,6 +216,23 @@ static bool solution_is_within(struct solution_parser *parser,
     return false;
 }
 
+static bool solution_is_empty(struct solution_span content) {
+    for (size_t i = 0; i < content.bytes; i++) {
+        if (!solution_is_blank(content.at[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* A heading said twice in a row: the prompt gave it, and the model wrote it once more. */
+static bool solution_is_echo(const struct solution_parser *parser, enum solution_section section) {
+    const struct solution_buffer *text = &parser->texts[section];
+    return parser->current == section && section != SOLUTION_CODE &&
+           section != SOLUTION_COMPLEXITY &&
+           solution_is_empty((struct solution_span){text->data, text->bytes});
+}
+
 static bool solution_was_there(const struct solution_parser *parser,
                                enum solution_section section) {
     bool has_both = parser->is_seen[SOLUTION_TIME] && parser->is_seen[SOLUTION_SPACE];
@@ -230,7 +247,7 @@ static bool solution_turn(struct solution_parser *parser, struct solution_span l
         return false;
     }
     enum solution_section section = heading.section;
-    if (solution_was_there(parser, section)) {
+    if (solution_was_there(parser, section) && !solution_is_echo(parser, section)) {
         bool is_within = solution_is_within(parser, &heading);
         parser->current = is_within ? parser->current : SOLUTION_NONE;
         return !is_within;
@@ -251,15 +268,6 @@ static bool solution_turn(struct solution_parser *parser, struct solution_span l
 }
 
 /* ---- code ------------------------------------------------------------------------------------- */
-
-static bool solution_is_empty(struct solution_span content) {
-    for (size_t i = 0; i < content.bytes; i++) {
-        if (!solution_is_blank(content.at[i])) {
-            return false;
-        }
-    }
-    return true;
-}
 
 static void solution_close_fence(struct solution_parser *parser, const char *end) {
     struct solution_code *open = &parser->open;

@@ -80,6 +80,8 @@ static void solves_a_problem_from_a_file(void **state) {
     assert_true(atoi(tokens) > 20); /* the template stands around it */
     assert_non_null(strstr(run.out, "\"solution\":{\"analysis\":"));
     assert_non_null(strstr(run.out, "\"complete\":false")); /* cut by --max-tokens */
+    assert_non_null(strstr(run.out, "\"text\":\"## Approach\\n"));
+    assert_non_null(strstr(run.out, "\"prompt_version\":\"en-1\""));
     free(path);
 }
 

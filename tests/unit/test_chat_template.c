@@ -43,7 +43,7 @@ static enum text_status init(const char *jinja) {
 }
 
 static struct chat_message message(const char *role, const char *content) {
-    return (struct chat_message){{role, strlen(role)}, {content, strlen(content)}, false};
+    return (struct chat_message){{role, strlen(role)}, {content, strlen(content)}, 0};
 }
 
 /* The tokens as text, control tokens as [S] and [E], a joined line break as [NN]. */
@@ -214,12 +214,56 @@ static void tells_which_leading_tokens_no_client_can_choose(void **state) {
     assert_int_equal(rendered.shared_count, strlen("Ssystem\n"));
 
     struct chat_message builtin[] = {message("system", "Solve"), message("user", "hi")};
-    builtin[0].is_builtin = true;
+    builtin[0].builtin_bytes = builtin[0].content.bytes;
     render(builtin, 2, true);
     assert_int_equal(rendered.shared_count, strlen("Ssystem\nSolveE\nSuser\n"));
-    builtin[1].is_builtin = true;
+    builtin[1].builtin_bytes = builtin[1].content.bytes;
     render(builtin, 2, true);
     assert_int_equal(rendered.shared_count, out.count);
+}
+
+static void counts_the_front_of_a_message_that_is_ours(void **state) {
+    assert_int_equal(init(plain), TEXT_OK);
+    struct chat_message messages[] = {message("system", "Solve in c"), message("user", "hi")};
+    messages[0].builtin_bytes = strlen("Solve in ");
+    render(messages, 2, true);
+    assert_int_equal(rendered.shared_count, strlen("Ssystem\nSolve in "));
+}
+
+static void begins_the_answer_with_the_opening_it_is_given(void **state) {
+    const struct text_span opening = {"## A\n", 5}, none = {"", 0};
+    assert_int_equal(init(plain), TEXT_OK);
+    const struct chat_message messages[] = {message("user", "hi")};
+    char plain_text[64];
+    strcpy(plain_text, render(messages, 1, true));
+    out.count = 0;
+    assert_int_equal(
+        chat_template_render_opened(&chat, messages, 1, opening, &out, &rendered, err, sizeof err),
+        TEXT_OK);
+    assert_int_equal(rendered.token_count, out.count);
+    assert_string_equal(show(&out), "[S]user\nhi[E]\n[S]assistant\n## A\n");
+    out.count = 0;
+    assert_int_equal(
+        chat_template_render_opened(&chat, messages, 1, none, &out, NULL, err, sizeof err),
+        TEXT_OK);
+    assert_string_equal(show(&out), plain_text);
+}
+
+static void takes_an_opening_longer_than_every_message(void **state) {
+    static char words[2 * CHAT_TEMPLATE_SYSTEM_BYTES_MAX];
+    static uint32_t many[2 * sizeof words];
+    struct token_buffer large = {many, 0, sizeof many / sizeof many[0]};
+    assert_int_equal(init(plain), TEXT_OK);
+    memset(words, 'w', sizeof words);
+    const struct chat_message messages[] = {message("user", "")};
+    const struct text_span opening = {words, sizeof words};
+    assert_int_equal(
+        chat_template_render_opened(&chat, messages, 1, opening, &large, NULL, err, sizeof err),
+        TEXT_OK);
+    assert_int_equal(large.count, strlen("SuserN"
+                                         "EN"
+                                         "Sassistant\n") +
+                                      sizeof words);
 }
 
 /* A byte without a token must not make room in the count for one of a client's. */
@@ -229,7 +273,7 @@ static void counts_no_byte_that_the_vocabulary_lacks(void **state) {
     tokenizer = tiny_vocabulary_open(&tiny);
     assert_int_equal(init(plain), TEXT_OK);
     struct chat_message messages[] = {message("system", "a\x04\x04"), message("user", "secret")};
-    messages[0].is_builtin = true;
+    messages[0].builtin_bytes = messages[0].content.bytes;
     render(messages, 2, true);
     assert_int_equal(rendered.shared_count, strlen("Ssystem\naE\nSuser\n"));
 }
@@ -303,6 +347,9 @@ TEST_MAIN(CASE(recognises_chatml_however_it_is_spaced_and_quoted),
           CASE(keeps_messages_that_spell_control_tokens_as_text),
           CASE(lets_the_head_and_the_content_join),
           CASE(tells_which_leading_tokens_no_client_can_choose),
+          CASE(counts_the_front_of_a_message_that_is_ours),
+          CASE(begins_the_answer_with_the_opening_it_is_given),
+          CASE(takes_an_opening_longer_than_every_message),
           CASE(counts_no_byte_that_the_vocabulary_lacks), CASE(refuses_an_unknown_role_by_name),
           CASE(says_too_long_at_every_length_that_is_too_short),
           CASE(refuses_a_vocabulary_that_cannot_say_what_the_template_says))

@@ -222,6 +222,19 @@ static void never_fills_the_buffer_it_asks_for(void **state) {
     free(text);
 }
 
+static void begins_with_words_in_which_nothing_stops(void **state) {
+    static const struct text_span stops[] = {{"\n\n", 2}, {"#", 1}};
+    start(stops, 2);
+    decode_text_begin(&decode, "## A\n");
+    assert_stable("## A\n");
+    push("\n", 1); /* the second line break in a row, but the first that is the answer's */
+    assert_false(decode.is_stopped);
+    assert_stable("## A\n");
+    push("x#", 2);
+    assert_true(decode.is_stopped);
+    assert_stable("## A\n\nx");
+}
+
 /* ---- against the obvious way ---- */
 
 struct bytes {
@@ -313,5 +326,5 @@ TEST_MAIN(CASE(shows_no_part_of_a_code_point_split_over_tokens), CASE(replaces_e
           CASE(may_stop_on_the_replacement_of_an_unfinished_end),
           CASE(gives_control_tokens_no_text), CASE(refuses_stop_strings_out_of_bounds),
           CASE(says_too_long_and_leaves_the_text_as_it_was),
-          CASE(never_fills_the_buffer_it_asks_for),
+          CASE(never_fills_the_buffer_it_asks_for), CASE(begins_with_words_in_which_nothing_stops),
           CASE(agrees_with_the_obvious_way_and_never_takes_back))

@@ -251,7 +251,7 @@ static struct tiny_vocabulary tiny;
 
 static enum text_status open_and_render(struct tokenizer **tokenizer, const char *jinja) {
     struct chat_template chat;
-    const struct chat_message messages[] = {{{"user", 4}, {"two words", 9}, false}};
+    const struct chat_message messages[] = {{{"user", 4}, {"two words", 9}, 0}};
     uint32_t ids[64];
     struct token_buffer out = {ids, 0, 64};
     char err[64];

@@ -99,6 +99,23 @@ static void stops_before_a_stop_string(void **state) {
     engine_event_deinit(&event);
 }
 
+static void begins_its_text_as_the_builtin_prompt_did(void **state) {
+    static const struct prompt_text prompt = {.version = "en-9", .opening = "## A\n"};
+    enum finish_reason reason = FINISH_ERROR;
+    struct sequence *sequence = open_sequence(make_job(), 100);
+    sequence_set_prompt(sequence, &prompt);
+    assert_int_equal(push_text(sequence, "hi", &reason), SEQUENCE_GOES_ON);
+    struct engine_event event = finish(sequence, FINISH_STOP);
+    int32_t ids[] = {id_of('h'), id_of('i')};
+    char sha256[SHA256_HEX_BYTES];
+    assert_string_equal(event.text, "## A\nhi");
+    assert_string_equal(event.prompt_version, "en-9");
+    assert_int_equal(event.usage.completion_tokens, 2);
+    assert_true(result_answer_sha256(ids, 2, "## A\nhi", FINISH_STOP, sha256));
+    assert_string_equal(event.answer_sha256, sha256);
+    engine_event_deinit(&event);
+}
+
 static void refuses_a_stop_string_that_cannot_be_looked_for(void **state) {
     uint32_t id = 5;
     struct token_buffer prompt = {.ids = &id, .count = 1, .capacity = 1};
@@ -262,6 +279,7 @@ TEST_MAIN_WITH(open_tokenizer, close_tokenizer,
                cmocka_unit_test(needs_pages_for_all_but_the_last_token),
                cmocka_unit_test(counts_an_end_token_but_leaves_it_out_of_the_text),
                cmocka_unit_test(stops_before_a_stop_string),
+               cmocka_unit_test(begins_its_text_as_the_builtin_prompt_did),
                cmocka_unit_test(refuses_a_stop_string_that_cannot_be_looked_for),
                cmocka_unit_test(ends_with_its_last_token_by_length),
                cmocka_unit_test(grows_its_text_as_far_as_the_answer_goes),

@@ -6,11 +6,8 @@
 #include "engine/clock.h"
 #include "tests/support/test.h"
 
-static const struct engine_info model = {.model_name = "m",
-                                         .model_sha256 = "s",
-                                         .policy = "int8",
-                                         .numerics = "cpu-1",
-                                         .prompt_version = "p"};
+static const struct engine_info model = {
+    .model_name = "m", .model_sha256 = "s", .policy = "int8", .numerics = "cpu-1"};
 
 static struct inflight_job job_of(const char *id) {
     struct inflight_job job = {.timestamp_unix_ms = 10000, .has_params = true, .attempt = 3};
@@ -74,8 +71,10 @@ static struct result finished(bool is_problem, const char *answer, enum finish_r
     strcpy(job.code_language, "rust");
     struct worker_result_context context = {.model = &model, .worker = "w", .now_ns = 1};
     char *text = strdup(answer);
-    struct engine_event event = {
-        .kind = ENGINE_EVENT_FINISHED, .finish_reason = reason, .text = text};
+    struct engine_event event = {.kind = ENGINE_EVENT_FINISHED,
+                                 .finish_reason = reason,
+                                 .text = text,
+                                 .prompt_version = is_problem ? "en-7" : "none"};
     size_t size;
     char *bytes = worker_result_finished(&context, &job, &event, &size);
     free(text);
@@ -90,6 +89,7 @@ static void takes_the_answer_to_a_problem_apart(void **state) {
     assert_string_equal(result.solution.code, "let x = 1;\n");
     assert_string_equal(result.solution.code_language, "rust");
     assert_null(result.solution.pitfalls);
+    assert_string_equal(result.model.prompt_version, "en-7");
     assert_true(result.solution.complete);
     assert_string_equal(result.text, answer);
     result_deinit(&result);
@@ -144,6 +144,7 @@ static void leaves_out_what_the_client_sent_when_brief(void **state) {
     assert_null(result.metadata);
     assert_false(result.params_present);
     assert_string_equal(result.request_id, "a");
+    assert_string_equal(result.model.prompt_version, "none");
     result_deinit(&result);
 }
 
