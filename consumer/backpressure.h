@@ -1,9 +1,9 @@
 /* The decision how to go on consuming: two water marks on what the worker holds.
  *
  * Full means at a high mark and not yet back at the low ones. When full, records are first left in
- * the client library, which costs nothing and ends at once; only a worker that stays full pauses its
- * partitions, since a pause throws away what was fetched and polling must go on for the sake of the
- * group. Pure; one thread; no memory. Refuses to know partitions and the engine. */
+ * the client library, which costs nothing and ends at once; only a worker that stays full pauses
+ * its partitions, since a pause throws away what was fetched and polling must go on for the sake of
+ * the group. Pure; one thread; no memory. Refuses to know partitions and the engine. */
 #ifndef SOLFLEET_CONSUMER_BACKPRESSURE_H
 #define SOLFLEET_CONSUMER_BACKPRESSURE_H
 

@@ -29,7 +29,7 @@ struct batch_file_scan {
     uint32_t number;
 };
 
-/* ---- complaints ------------------------------------------------------------------------------- */
+/* ---- complaints ------------------------------------------------------------------------------ */
 
 static void batch_file_complain(struct batch_file *file, const struct batch_file_report *report,
                                 uint32_t line, const struct job_error *error) {
@@ -67,7 +67,7 @@ static void batch_file_check_names(struct batch_file_scan *scan) {
     }
 }
 
-/* ---- lines ------------------------------------------------------------------------------------ */
+/* ---- lines ----------------------------------------------------------------------------------- */
 
 /* Reads a line without its newline. False at the end; a line that is too long comes cut, with
  * *bytes beyond the limit. */
@@ -188,7 +188,7 @@ static bool batch_file_scan_lines(struct batch_file_scan *scan, char *err, size_
     return true;
 }
 
-/* ---- open ------------------------------------------------------------------------------------- */
+/* ---- open ------------------------------------------------------------------------------------ */
 
 static bool batch_file_scan(struct batch_file_scan *scan, char *err, size_t err_bytes) {
     struct batch_file *file = scan->file;

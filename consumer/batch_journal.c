@@ -18,7 +18,7 @@ static bool batch_journal_say(const struct batch_journal *journal, char *err, si
     return false;
 }
 
-/* ---- writing ---------------------------------------------------------------------------------- */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 static bool batch_journal_write(struct batch_journal *journal, const char *bytes, size_t size,
                                 char *err, size_t err_bytes) {
@@ -79,7 +79,7 @@ bool batch_journal_has_ended(const struct batch_journal *journal, size_t index) 
     return journal->marks[index].kind >= BATCH_MARK_DONE;
 }
 
-/* ---- reading ---------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 /* Takes one whole line; false when it is none of ours. */
 static bool batch_journal_take(struct batch_journal *journal, const char *line, size_t bytes,
@@ -180,7 +180,7 @@ void batch_journal_close(struct batch_journal *journal) {
     *journal = (struct batch_journal){.fd = -1};
 }
 
-/* ---- publishing ------------------------------------------------------------------------------- */
+/* ---- publishing ------------------------------------------------------------------------------ */
 
 static bool batch_journal_copy(const struct batch_journal *journal, const struct batch_mark *mark,
                                FILE *to) {

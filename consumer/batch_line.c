@@ -53,7 +53,7 @@ static enum error_code batch_line_out_of_memory(struct job_error *error) {
     return error_set(error, ERROR_INTERNAL, NULL, "out of memory");
 }
 
-/* ---- our jobs --------------------------------------------------------------------------------- */
+/* ---- our jobs -------------------------------------------------------------------------------- */
 
 /* True for an object without an id; *empty says that it has no members at all. */
 static bool batch_line_lacks_id(const char *text, size_t bytes, bool *empty) {
@@ -92,7 +92,7 @@ static enum error_code batch_line_read_job(const char *text, size_t bytes, const
     return batch_line_check(line, error);
 }
 
-/* ---- chat bodies ------------------------------------------------------------------------------ */
+/* ---- chat bodies ----------------------------------------------------------------------------- */
 
 static void batch_line_refuse_unable(const struct json_node *body, struct job_error *error) {
     static const char *const unable[] = {
@@ -225,7 +225,7 @@ static void batch_line_put_params(struct json_writer *writer, const struct json_
     json_writer_end_object(writer);
 }
 
-/* ---- OpenAI lines ----------------------------------------------------------------------------- */
+/* ---- OpenAI lines ---------------------------------------------------------------------------- */
 
 static void batch_line_check_word(const struct json_node *root, const char *name, const char *word,
                                   struct job_error *error) {
@@ -320,7 +320,7 @@ enum error_code batch_line_read(enum batch_kind kind, const char *text, size_t b
     return code;
 }
 
-/* ---- answers ---------------------------------------------------------------------------------- */
+/* ---- answers --------------------------------------------------------------------------------- */
 
 static void batch_line_put(struct json_writer *writer, const char *key, const char *text) {
     json_writer_key(writer, key);

@@ -50,7 +50,7 @@ struct run {
     size_t err_bytes;
 };
 
-/* ---- slots ------------------------------------------------------------------------------------ */
+/* ---- slots ----------------------------------------------------------------------------------- */
 
 static void run_free_slot(struct run *run, struct slot *slot) {
     batch_line_deinit(&slot->line);
@@ -92,7 +92,7 @@ static bool run_fill(struct run *run) {
     return true;
 }
 
-/* ---- outcomes --------------------------------------------------------------------------------- */
+/* ---- outcomes -------------------------------------------------------------------------------- */
 
 /* Notes how a line ended; takes over `text`, NULL of which means that memory ran out. */
 static enum batch_run_status run_end(struct run *run, struct slot *slot, bool failed, char *text) {
@@ -164,7 +164,7 @@ static enum batch_run_status run_take_ended(struct run *run, struct slot *slot,
     return run_end(run, slot, failed, text);
 }
 
-/* ---- looking ---------------------------------------------------------------------------------- */
+/* ---- looking --------------------------------------------------------------------------------- */
 
 /* Says whether Redis was there. BATCH_RUN_UNREACHABLE when it has been away for too long. */
 static enum batch_run_status run_judge(struct run *run, enum status_client_status status) {
@@ -239,7 +239,7 @@ static enum batch_run_status run_look(struct run *run, enum slot_state state, bo
     return status;
 }
 
-/* ---- sending ---------------------------------------------------------------------------------- */
+/* ---- sending --------------------------------------------------------------------------------- */
 
 static enum batch_run_status run_produce(struct run *run, struct slot *slot) {
     const struct batch_run_options *options = run->options;
@@ -305,7 +305,7 @@ static enum batch_run_status run_take_deliveries(struct run *run, int wait_ms) {
     return status;
 }
 
-/* ---- rounds ----------------------------------------------------------------------------------- */
+/* ---- rounds ---------------------------------------------------------------------------------- */
 
 static void run_show(struct run *run) {
     const struct batch_journal *journal = run->options->journal;

@@ -1,5 +1,5 @@
-/* A batch run: the lines of a batch file sent as jobs, a bounded window of them at a time, and their
- * outcomes gathered in the journal.
+/* A batch run: the lines of a batch file sent as jobs, a bounded window of them at a time, and
+ * their outcomes gathered in the journal.
  *
  * Each line's status is read before it is sent, so what was answered in an earlier run is not sent
  * again. Statuses are polled: a window is one round trip. One thread. Refuses to know how the files

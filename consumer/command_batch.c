@@ -64,7 +64,7 @@ struct command_batch {
     int64_t started_ns;
 };
 
-/* ---- files ------------------------------------------------------------------------------------ */
+/* ---- files ----------------------------------------------------------------------------------- */
 
 static void command_batch_say(void *context, const char *text) {
     (void)context;
@@ -142,7 +142,7 @@ static int64_t command_batch_patience_ms(const struct command_batch *batch) {
     return timeout_ms < 5000 ? timeout_ms : 5000;
 }
 
-/* ---- services --------------------------------------------------------------------------------- */
+/* ---- services -------------------------------------------------------------------------------- */
 
 static int command_batch_open_kafka(struct command_batch *batch) {
     const struct config *config = batch->config;
@@ -176,7 +176,7 @@ static int command_batch_open_redis(struct command_batch *batch) {
     }
 }
 
-/* ---- the end ---------------------------------------------------------------------------------- */
+/* ---- the end --------------------------------------------------------------------------------- */
 
 static void command_batch_print_json(const struct command_batch *batch, double seconds) {
     const struct batch_journal *journal = &batch->journal;
@@ -267,7 +267,7 @@ static int command_batch_work(struct command_batch *batch) {
     return command_batch_finish(batch, status, err);
 }
 
-/* ---- entry ------------------------------------------------------------------------------------ */
+/* ---- entry ----------------------------------------------------------------------------------- */
 
 static int command_batch_file(const struct config *config,
                               const struct command_batch_options *options) {

@@ -388,8 +388,8 @@ static bool kafka_source_refuses_assignor(const struct config *config, char *err
     return false;
 }
 
-/* A third of the session time-out at most: with a short session alone, librdkafka's own three seconds
- * would lose the session between two heartbeats, without a word. */
+/* A third of the session time-out at most: with a short session alone, librdkafka's own three
+ * seconds would lose the session between two heartbeats, without a word. */
 static void kafka_source_heartbeat(const struct config *config, char *out, size_t out_bytes) {
     long interval_ms = 3000;
     for (size_t i = 0; i < config->kafka_count; i++) {
@@ -408,8 +408,9 @@ static rd_kafka_conf_t *kafka_source_conf(struct kafka_source *source, char *err
         {"group.id", config->group},           {"auto.offset.reset", "earliest"},
         {"enable.auto.commit", "false"},       {"enable.auto.offset.store", "false"},
         {"allow.auto.create.topics", "false"}, {"topic.metadata.refresh.interval.ms", "10000"}};
-    /* Eager assignment: members of both kinds cannot share a group, so the one that every librdkafka
-     * does well. Small fetches: the bound on prefetched bytes is loose and grows with partitions. */
+    /* Eager assignment: members of both kinds cannot share a group, so the one that every
+     * librdkafka does well. Small fetches: the bound on prefetched bytes is loose and grows with
+     * partitions. */
     char heartbeat[24];
     kafka_source_heartbeat(config, heartbeat, sizeof heartbeat);
     const struct config_pass soft[] = {{"partition.assignment.strategy", "range"},

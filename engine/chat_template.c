@@ -280,7 +280,8 @@ static enum text_status put_text(struct renderer *renderer, const char *text, si
     return status;
 }
 
-/* The first own_bytes of the content are ours. The head and the content are one text to the tokenizer: a line break may join the next. */
+/* The first own_bytes of the content are ours. The head and the content are one text to the
+ * tokenizer: a line break may join the next. */
 static enum text_status put_message(struct renderer *renderer, struct text_span role,
                                     struct text_span content, size_t own_bytes) {
     const size_t head_bytes = role.bytes + 1;

@@ -32,7 +32,7 @@ struct solution_parser {
     bool ran_out;                          /* of memory */
 };
 
-/* ---- text of sections ------------------------------------------------------------------------- */
+/* ---- text of sections ------------------------------------------------------------------------ */
 
 static bool solution_reserve(struct solution_buffer *buffer, size_t bytes) {
     size_t capacity = buffer->capacity > 0 ? buffer->capacity : SOLUTION_BUFFER_BYTES;
@@ -115,7 +115,7 @@ static char *solution_take_text(struct solution_buffer *buffer) {
     return text;
 }
 
-/* ---- complexities ----------------------------------------------------------------------------- */
+/* ---- complexities ---------------------------------------------------------------------------- */
 
 static void solution_add_sides(struct solution_parser *parser, struct solution_span time,
                                struct solution_span space) {
@@ -166,7 +166,7 @@ static void solution_add_measure(struct solution_parser *parser, struct solution
     solution_add(parser, other, rest);
 }
 
-/* ---- headings --------------------------------------------------------------------------------- */
+/* ---- headings -------------------------------------------------------------------------------- */
 
 static void solution_add_line(struct solution_parser *parser, struct solution_span line) {
     if (parser->current == SOLUTION_NONE || parser->current == SOLUTION_CODE) {
@@ -267,7 +267,7 @@ static bool solution_turn(struct solution_parser *parser, struct solution_span l
     return true;
 }
 
-/* ---- code ------------------------------------------------------------------------------------- */
+/* ---- code ------------------------------------------------------------------------------------ */
 
 static void solution_close_fence(struct solution_parser *parser, const char *end) {
     struct solution_code *open = &parser->open;
@@ -315,7 +315,7 @@ static char *solution_copy_code(struct solution_span content) {
     return code;
 }
 
-/* ---- the whole -------------------------------------------------------------------------------- */
+/* ---- the whole ------------------------------------------------------------------------------- */
 
 static void solution_fill_code(struct solution_parser *parser, struct result_solution *out) {
     const struct solution_code *code =

@@ -4,8 +4,8 @@
  * solution_fence.h for code. The rules:
  *   - Outside fences a heading begins a section, which lasts to the next heading of ours; any other
  *     heading is part of the section it stands in. Of a section that comes twice the first counts.
- *   - The code is the longest fence under the code heading, else the longest anywhere; its bytes are
- *     the model's, and end with a line break. A fence that is not closed runs to the end.
+ *   - The code is the longest fence under the code heading, else the longest anywhere; its bytes
+ *     are the model's, and end with a line break. A fence that is not closed runs to the end.
  *   - Its language is what stands behind the fence, else the one asked for.
  *   - A section that is missing or empty is NULL.
  *   - The solution is complete unless the text was cut or a fence is open at its end.

@@ -8,7 +8,7 @@
 #define HEADING_NAME_BYTES_MAX 63  /* folded; no name of ours is longer */
 #define HEADING_ASIDE_BYTES_MAX 96 /* of a remark in parentheses after a name */
 
-/* ---- names ------------------------------------------------------------------------------------ */
+/* ---- names ----------------------------------------------------------------------------------- */
 
 struct heading_name {
     enum solution_section section;
@@ -175,7 +175,7 @@ static struct heading_match heading_match(const char *key, size_t bytes) {
     return match.section == SOLUTION_NONE ? heading_match_numbered(key, bytes) : match;
 }
 
-/* ---- lines ------------------------------------------------------------------------------------ */
+/* ---- lines ----------------------------------------------------------------------------------- */
 
 struct heading_reader {
     const char *at, *end;

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-/* ---- words ------------------------------------------------------------------------------------ */
+/* ---- words ----------------------------------------------------------------------------------- */
 
 /* The longer first: the word is the longest that stands there. */
 static const char *const measure_time_words[] = {"时间复杂度", "时间", "time complexity", "time"};
@@ -59,7 +59,7 @@ bool solution_measure_has_order(const char *text, size_t bytes) {
     return false;
 }
 
-/* ---- trimming --------------------------------------------------------------------------------- */
+/* ---- trimming -------------------------------------------------------------------------------- */
 
 static bool measure_cut_front(struct solution_span *text, const char *mark) {
     size_t bytes = strlen(mark);
@@ -112,7 +112,7 @@ static struct solution_span measure_until(struct solution_span text, const char 
     return (struct solution_span){text.at, (size_t)(end - text.at)};
 }
 
-/* ---- splitting -------------------------------------------------------------------------------- */
+/* ---- splitting ------------------------------------------------------------------------------- */
 
 /* A line about one of them: a label at its front is not part of what it says. */
 static struct solution_span measure_unlabel(struct solution_span text, struct solution_span word) {

@@ -11,6 +11,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CODE = {".c", ".h", ".py", ".sh", ".cu", ".mk", ""}
 LINES_MAX = 800
+COLUMNS_MAX = 100
 HOSTS = {"json-schema.org", "www.apache.org", "maven.apache.org", "github.com", "localhost",
          "127.0.0.1", "example", "example.com", "example.org"}
 MACHINE_PATH = re.compile(r"(?<![\w.}$/])/(?:home|root|work|mnt|Users)/\w")
@@ -27,6 +28,9 @@ def complaints(path, text):
                 yield number, f"an address outside the project: {host}"
         if UNFINISHED.search(line):
             yield number, "an unfinished mark"
+        # clang-format sees to code; a string stands on one line however long it is.
+        if path.suffix in (".c", ".h") and len(line) > COLUMNS_MAX and '"' not in line:
+            yield number, f"more than {COLUMNS_MAX} columns"
         if line.rstrip() != line and path.suffix in CODE:
             yield number, "blanks at the end of a line"
     if path.suffix in (".c", ".h") and text.count("\n") > LINES_MAX:

@@ -1,5 +1,5 @@
-/* engine with a model, its KV pages: who shares what with whom, what happens when pages run out, and
- * that neither shows in an answer. On a tiny random Llama. */
+/* engine with a model, its KV pages: who shares what with whom, what happens when pages run out,
+ * and that neither shows in an answer. On a tiny random Llama. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -69,7 +69,7 @@ def test_reads_symbols_as_the_conventions_say(source, name, kind, section, fine)
 
 
 @pytest.mark.parametrize("line", [
-    "see /ho" + "me/me/solfleet", "a = 1  ", "http" + "://somewhere.org/x", "// TO" + "DO later"])
+    "see /ho" + "me/me/solfleet", "a = 1  ", "http" + "://somewhere.org/x", "/* " + "x" * 100 + " */", "// TO" + "DO later"])
 def test_refuses_text_that_belongs_elsewhere(line):
     assert list(lint_text.complaints(pathlib.Path("engine/a.c"), line + "\n"))
 

@@ -48,7 +48,7 @@ static struct job decoded(void) {
 
 #define HI "\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]"
 
-/* ---- lines in --------------------------------------------------------------------------------- */
+/* ---- lines in -------------------------------------------------------------------------------- */
 
 static void knows_the_two_kinds_apart(void **state) {
     const char *const openai[] = {"{\"custom_id\":\"a\"}", "{\"body\":{}}"};
@@ -171,7 +171,7 @@ static void wants_the_frame_of_a_line_to_be_right(void **state) {
     }
 }
 
-/* ---- lines out -------------------------------------------------------------------------------- */
+/* ---- lines out ------------------------------------------------------------------------------- */
 
 static struct result done(void) {
     struct result result;

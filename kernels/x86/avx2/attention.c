@@ -123,7 +123,8 @@ static void attention_dims_values(const struct attention_tile *tile, uint32_t d,
 }
 
 /* Scores to weights in place, for the first `count` of a block: max, exp, sum by 16 lanes. What
- * lies past count becomes -inf, then +0, which no max and no sum of weights can tell from absent. */
+ * lies past count becomes -inf, then +0, which no max and no sum of weights can tell from
+ * absent. */
 static void attention_softmax(float *weight, uint32_t count, float *max, float *sum) {
     uint32_t padded = (count + CANONICAL_LANES - 1) & ~(CANONICAL_LANES - 1);
     for (uint32_t j = count; j < padded; j++) {

@@ -86,7 +86,8 @@ struct attention_job {
     uint32_t row_blocks;
 };
 
-/* Queries from .. from + count - 1 of the run of rows that begins at t: (row, head), heads first. */
+/* Queries from .. from + count - 1 of the run of rows that begins at t: (row, head), heads
+ * first. */
 static void attention_queries(const struct attention_job *job, uint32_t t, uint32_t head,
                               uint32_t from, uint32_t count, float *scratch) {
     const struct attention_args *args = job->args;

@@ -1,9 +1,9 @@
-/* Attention over pages in tiles: up to six query vectors at a time, those of the rows of one slot that
- * share a KV head, so that a key or value is loaded (and widened) once for all of them.
+/* Attention over pages in tiles: up to six query vectors at a time, those of the rows of one slot
+ * that share a KV head, so that a key or value is loaded (and widened) once for all of them.
  *
- * Private to kernels. What is done to a block of keys is the tier's own; rows, tiles, the merging of
- * blocks and the division are here. Every chain is the reference's; only which of them run together
- * differs. */
+ * Private to kernels. What is done to a block of keys is the tier's own; rows, tiles, the merging
+ * of blocks and the division are here. Every chain is the reference's; only which of them run
+ * together differs. */
 #ifndef SOLFLEET_KERNELS_X86_AVX2_ATTENTION_TILES_H
 #define SOLFLEET_KERNELS_X86_AVX2_ATTENTION_TILES_H
 

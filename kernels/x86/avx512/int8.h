@@ -4,9 +4,9 @@
  * plus 128 (0 .. 255, so that -128 is like any other) and are the unsigned operand; activations are
  * the signed one. sum (w + 128) q = sum w q + 128 sum q, so a chain starts at -128 sum q.
  *
- * Nothing overflows or saturates: a product is within 255 * 128 < 2^15; what a lane holds on its way
- * is sum w q over the inputs done, less 128 sum q over those to come, so within
- * K * 128 * 128 <= 2^16 * 2^14 = 2^30. */
+ * Nothing overflows or saturates: a product is within 255 * 128 < 2^15; what a lane holds on its
+ * way is sum w q over the inputs done, less 128 sum q over those to come, so within K * 128 * 128
+ * <= 2^16 * 2^14 = 2^30. */
 #ifndef SOLFLEET_KERNELS_X86_AVX512_INT8_H
 #define SOLFLEET_KERNELS_X86_AVX512_INT8_H
 

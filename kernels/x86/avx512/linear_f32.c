@@ -97,8 +97,8 @@ static inline __m256 linear_f32_half_weights(const void *values, size_t index, c
     return _mm256_load_ps((const float *)values + index);
 }
 
-/* Row t alone over LINEAR_F32_ALONE panels, each in two halves: a weight is used once, and halves are
- * converted faster. */
+/* Row t alone over LINEAR_F32_ALONE panels, each in two halves: a weight is used once, and halves
+ * are converted faster. */
 static inline __attribute__((always_inline)) void
 linear_f32_alone(const struct linear_f32_job *job, uint32_t panel, uint32_t t, const bool half) {
     const struct weight *weight = job->args->weight;
