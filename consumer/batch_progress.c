@@ -43,7 +43,8 @@ static void batch_progress_facts(char *out, size_t out_bytes, size_t total, size
         double rate = (double)ended_here / elapsed_s;
         char left[32];
         batch_progress_time(left, sizeof left, (double)(total - ended) / rate);
-        snprintf(out + used, out_bytes - used, ", %.3g/s, %s left", rate, left);
+        snprintf(out + used, out_bytes - used,
+                 rate < 100 ? ", %.3g/s, %s left" : ", %.0f/s, %s left", rate, left);
     }
 }
 

@@ -17,6 +17,7 @@ static void tells_share_count_rate_and_what_is_left(void **state) {
     shows(" 50 %  6/12, 1 failed, 2/s, 0:03 left", 0, 12, 6, 1, 6, 3);
     shows(" 50 %  6/12, 1/s, 0:06 left", 0, 12, 6, 0, 3, 3); /* three came from an earlier run */
     shows("  1 %  100/10000, 0.5/s, 5:30:00 left", 0, 10000, 100, 0, 50, 100);
+    shows(" 30 %  6000/20000, 1235/s, 0:11 left", 0, 20000, 6000, 0, 6000, 4.86);
     shows("100 %  12/12, 4/s, 0:00 left", 0, 12, 12, 0, 12, 3);
 }
 
