@@ -17,14 +17,15 @@ def problem(tmp_path):
     return path
 
 
-def produce_result(space, request_id, text="hello", partition=0):
+def produce_result(space, request_id, text="hello", partition=0, later_ms=0):
     """Publishes a result as a worker would; its offset."""
     offsets = []
     value = {"version": 1, "request_id": request_id, "status": "done", "text": text,
              "finish_reason": "stop", "solution": None,
              "usage": {"prompt_tokens": 3, "completion_tokens": 4, "cached_tokens": 0}}
     space.producer.produce(space.results_topic, json.dumps(value).encode(), request_id.encode(),
-                           partition=partition, on_delivery=lambda _, m: offsets.append(m.offset()))
+                           partition=partition, timestamp=int(time.time() * 1000) + later_ms,
+                           on_delivery=lambda _, m: offsets.append(m.offset()))
     assert space.producer.flush(30) == 0
     return offsets[0]
 
@@ -92,7 +93,7 @@ def test_names_a_topic_that_is_missing(space, run_solfleet, problem):
 
 def test_prints_the_newest_results_and_all(space, run_solfleet):
     for number in range(6):
-        produce_result(space, f"r-{number}", partition=number % 3)
+        produce_result(space, f"r-{number}", partition=number % 3, later_ms=number)
     status, output = run_solfleet("results", "--limit", "2", "--json")
     assert status == 0, output
     assert [json.loads(line)["request_id"] for line in output.splitlines()] == ["r-4", "r-5"]
