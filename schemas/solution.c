@@ -13,6 +13,7 @@
 struct solution_buffer {
     char *data; /* owned */
     size_t bytes, capacity;
+    bool has_text; /* not only blanks */
 };
 
 struct solution_code {
@@ -22,17 +23,31 @@ struct solution_code {
 
 struct solution_parser {
     struct solution_buffer texts[SOLUTION_SECTION_COUNT]; /* of sections that are text */
-    bool is_seen[SOLUTION_SECTION_COUNT];
-    bool is_loose[SOLUTION_SECTION_COUNT]; /* opened by a loose name */
-    enum solution_section current;         /* NONE: what comes belongs to no section */
-    enum solution_measure side;            /* under a heading of both complexities */
-    struct solution_code open;             /* fence.mark 0: none */
-    struct solution_code under, anywhere;  /* the longest yet: under the code heading, of all */
-    bool is_cut;                           /* a fence is open at the end */
-    bool ran_out;                          /* of memory */
+    bool saw_complexity;                                  /* a heading of both complexities */
+    bool had_time, had_space;                             /* before it */
+    bool is_loose[SOLUTION_SECTION_COUNT];                /* opened by a loose name */
+    enum solution_section current;        /* NONE: what comes belongs to no section */
+    enum solution_measure side;           /* under a heading of both complexities */
+    struct solution_code open;            /* fence.mark 0: none */
+    struct solution_code under, anywhere; /* the longest yet: under the code heading, of all */
+    bool is_cut;                          /* a fence is open at the end */
+    bool ran_out;                         /* of memory */
 };
 
 /* ---- text of sections ------------------------------------------------------------------------ */
+
+static bool solution_is_blank(char c) {
+    return c == ' ' || c == '\t' || c == '\r' || c == '\n';
+}
+
+static bool solution_is_empty(struct solution_span content) {
+    for (size_t i = 0; i < content.bytes; i++) {
+        if (!solution_is_blank(content.at[i])) {
+            return false;
+        }
+    }
+    return true;
+}
 
 static bool solution_reserve(struct solution_buffer *buffer, size_t bytes) {
     size_t capacity = buffer->capacity > 0 ? buffer->capacity : SOLUTION_BUFFER_BYTES;
@@ -62,6 +77,7 @@ static void solution_add(struct solution_parser *parser, enum solution_section s
     memcpy(buffer->data + buffer->bytes, line.at, line.bytes);
     buffer->bytes += line.bytes;
     buffer->data[buffer->bytes++] = '\n';
+    buffer->has_text |= !solution_is_empty(line);
 }
 
 /* A rule between sections, as `---`: no part of either. */
@@ -75,10 +91,6 @@ static bool solution_is_rule(const char *line, size_t bytes) {
         }
     }
     return true;
-}
-
-static bool solution_is_blank(char c) {
-    return c == ' ' || c == '\t' || c == '\r' || c == '\n';
 }
 
 static size_t solution_trim_end(const char *text, size_t bytes) {
@@ -119,12 +131,11 @@ static char *solution_take_text(struct solution_buffer *buffer) {
 
 static void solution_add_sides(struct solution_parser *parser, struct solution_span time,
                                struct solution_span space) {
-    if (parser->side == SOLUTION_MEASURE_TIME || parser->side == SOLUTION_MEASURE_BOTH) {
-        parser->is_seen[SOLUTION_TIME] = true;
+    bool is_both = parser->side == SOLUTION_MEASURE_BOTH;
+    if (!parser->had_time && (is_both || parser->side == SOLUTION_MEASURE_TIME)) {
         solution_add(parser, SOLUTION_TIME, time);
     }
-    if (parser->side == SOLUTION_MEASURE_SPACE || parser->side == SOLUTION_MEASURE_BOTH) {
-        parser->is_seen[SOLUTION_SPACE] = true;
+    if (!parser->had_space && (is_both || parser->side == SOLUTION_MEASURE_SPACE)) {
         solution_add(parser, SOLUTION_SPACE, space);
     }
 }
@@ -158,10 +169,9 @@ static void solution_add_measure(struct solution_parser *parser, struct solution
         return;
     }
     solution_add(parser, section, (struct solution_span){line.at, bytes});
-    if (parser->is_seen[other]) {
+    if (parser->texts[other].has_text) {
         return;
     }
-    parser->is_seen[other] = true;
     parser->current = other;
     solution_add(parser, other, rest);
 }
@@ -216,27 +226,18 @@ static bool solution_is_within(struct solution_parser *parser,
     return false;
 }
 
-static bool solution_is_empty(struct solution_span content) {
-    for (size_t i = 0; i < content.bytes; i++) {
-        if (!solution_is_blank(content.at[i])) {
-            return false;
-        }
-    }
-    return true;
-}
-
-/* A heading said twice in a row: the prompt gave it, and the model wrote it once more. */
-static bool solution_is_echo(const struct solution_parser *parser, enum solution_section section) {
-    const struct solution_buffer *text = &parser->texts[section];
-    return parser->current == section && section != SOLUTION_CODE &&
-           section != SOLUTION_COMPLEXITY &&
-           solution_is_empty((struct solution_span){text->data, text->bytes});
-}
-
+/* A heading with nothing behind it does not count: models write the prompt's once more, or all of
+ * them before they begin. */
 static bool solution_was_there(const struct solution_parser *parser,
                                enum solution_section section) {
-    bool has_both = parser->is_seen[SOLUTION_TIME] && parser->is_seen[SOLUTION_SPACE];
-    return parser->is_seen[section] || (section == SOLUTION_COMPLEXITY && has_both);
+    bool has_time = parser->texts[SOLUTION_TIME].has_text;
+    bool has_space = parser->texts[SOLUTION_SPACE].has_text;
+    switch (section) {
+    case SOLUTION_CODE: return parser->under.content.bytes > 0;
+    case SOLUTION_COMPLEXITY:
+        return (has_time && has_space) || (parser->saw_complexity && (has_time || has_space));
+    default: return parser->texts[section].has_text;
+    }
 }
 
 /* True when the line was a heading that begins a section, or ends one. */
@@ -247,12 +248,16 @@ static bool solution_turn(struct solution_parser *parser, struct solution_span l
         return false;
     }
     enum solution_section section = heading.section;
-    if (solution_was_there(parser, section) && !solution_is_echo(parser, section)) {
+    if (solution_was_there(parser, section)) {
         bool is_within = solution_is_within(parser, &heading);
         parser->current = is_within ? parser->current : SOLUTION_NONE;
         return !is_within;
     }
-    parser->is_seen[section] = true;
+    if (section == SOLUTION_COMPLEXITY) {
+        parser->saw_complexity = true;
+        parser->had_time = parser->texts[SOLUTION_TIME].has_text;
+        parser->had_space = parser->texts[SOLUTION_SPACE].has_text;
+    }
     parser->is_loose[section] = heading.is_loose;
     parser->current = section;
     parser->side = SOLUTION_MEASURE_NONE;

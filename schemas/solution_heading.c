@@ -19,8 +19,9 @@ struct heading_name {
 /* Folded: lower case, half width, without blanks and hyphens. */
 static const struct heading_name heading_names[] = {
     {SOLUTION_ANALYSIS,
-     " 解法 方法 算法 算法步骤 解题步骤 步骤 解题方法 直觉 关键观察 algorithm intuition steps method "
-     "strategy keyobservation thoughtprocess ",
+     " 解法 方法 算法 算法步骤 解题步骤 步骤 解题方法 直觉 关键观察 思路说明 思考过程 解题过程 algorithm "
+     "intuition steps method strategy keyobservation keyinsight insight explanation overview "
+     "thoughtprocess ",
      " 思路分析 思路 解题思路 算法思路 题解 思路解析 思路讲解 题目分析 题目解析 解题分析 算法分析 "
      "分析 解析 算法思想 核心思路 核心思想 基本思路 approach idea analysis keyidea mainidea "
      "coreidea solutionidea solutionapproach solutionanalysis problemanalysis approachanalysis "
@@ -30,7 +31,7 @@ static const struct heading_name heading_names[] = {
      " 空间复杂度 spacecomplexity memorycomplexity "},
     {SOLUTION_COMPLEXITY, "  ",
      " 复杂度 复杂度分析 时空复杂度 算法复杂度 时间空间复杂度 complexity complexities "
-     "complexityanalysis complexityofthesolution "},
+     "complexityanalysis timeandspacecomplexities complexityofthesolution "},
     {SOLUTION_CODE, " 实现 程序 program ",
      " 代码示例 参考代码 代码 示例代码 代码实现 实现代码 完整代码 源代码 源码 参考程序 参考实现 "
      "参考答案 代码参考 最终代码 code solution codeexample examplecode samplecode referencecode "
@@ -40,7 +41,8 @@ static const struct heading_name heading_names[] = {
      " 边界情况 边界条件 边界 注意 注意事项 注意点 特殊情况 特殊用例 edgecase cornercases "
      "boundaryconditions notes ",
      " 易错点 易错点提醒 易错点总结 易错 易错提醒 常见错误 常见陷阱 陷阱 坑点 pitfalls pitfall "
-     "edgecases commonpitfalls commonmistakes gotchas potentialpitfalls "},
+     "edgecases commonpitfalls commonmistakes gotchas potentialpitfalls edgecasestoconsider "
+     "importantedgecases possiblepitfalls "},
 };
 
 static const char heading_languages[] =
@@ -162,6 +164,7 @@ static struct heading_match heading_match_numbered(const char *key, size_t bytes
 }
 
 static struct heading_match heading_match(const char *key, size_t bytes) {
+    (void)heading_cut_end(key, &bytes, "如下"); /* the code as follows */
     struct heading_match match = heading_match_word(key, bytes);
     if (match.section == SOLUTION_NONE) {
         match = heading_match_analysis(key, bytes);
