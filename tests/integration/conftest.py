@@ -30,6 +30,9 @@ SOLFLEET = ROOT / "build" / "solfleet" if BUILD.name == "release" else BUILD / "
 MODEL = ROOT / "models" / "SmolLM2-135M-Instruct.Q4_1.gguf"
 WORKER_READY = "ready"  # a word that the worker logs once it takes jobs
 TIMEOUT_S = 60
+# Of a topic that was just made: this client has not heard of it, or its leader has not.
+NOT_YET_KNOWN = (KafkaError._UNKNOWN_PARTITION, KafkaError.UNKNOWN_TOPIC_OR_PART,
+                 KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE)
 
 
 @pytest.fixture(scope="session")
@@ -169,8 +172,8 @@ class Space:
             try:
                 return {p: consumer.get_watermark_offsets(TopicPartition(self.jobs_topic, p), 10)[1]
                         for p in range(self.partitions)}
-            except KafkaException as error:  # a new consumer does not know its partitions yet
-                if error.args[0].code() != KafkaError._UNKNOWN_PARTITION:
+            except KafkaException as error:
+                if error.args[0].code() not in NOT_YET_KNOWN:
                     raise
                 return None
         return wait_until(ask, TIMEOUT_S, "the partitions are known", step_s=0.1)
