@@ -300,7 +300,7 @@ install: all                                      ## to DESTDIR and PREFIX (defa
 	install -D -m 755 $(PROGRAM) $(DESTDIR)$(PREFIX)/bin/solfleet
 	install -d $(DESTDIR)$(PREFIX)/share/solfleet/schemas/v1 $(DESTDIR)$(PREFIX)/share/doc/solfleet
 	install -m 644 schemas/v1/*.schema.json $(DESTDIR)$(PREFIX)/share/solfleet/schemas/v1
-	install -m 644 LICENSE README.md $(DESTDIR)$(PREFIX)/share/doc/solfleet
+	install -m 644 LICENSE README.md README.zh-CN.md $(DESTDIR)$(PREFIX)/share/doc/solfleet
 
 clean:                                            ## remove build/ (not .deps/, not models/)
 	$(Q)rm -rf build compile_commands.json

@@ -1,5 +1,6 @@
 """Holds README.md to the program: its blocks are run, with the test's own topics, keys and ports put
-in and short answers asked for; its messages and its table are those of the program.
+in and short answers asked for; its messages and its table are those of the program. And holds
+README.zh-CN.md to README.md.
 """
 
 import ast
@@ -207,3 +208,38 @@ def test_the_symptoms_are_messages_of_the_program():
     words = {"queued", "length", "repetition", "prompt_too_long"}
     for message in said:
         assert (f'"{message}"' if message in words else message) in program, message
+
+
+def without_comments(code):
+    return re.sub(r"[ \t]*(?<![^\s])# .*$", "", code, flags=re.M)
+
+
+def test_both_languages_show_the_same_blocks_in_the_same_order():
+    english, chinese = blocks(), blocks("README.zh-CN.md")
+    assert list(chinese) == list(english)
+    for name, (language, code) in english.items():
+        other_language, other_code = chinese[name]
+        assert (name, other_language) == (name, language)
+        assert without_comments(other_code) == without_comments(code), name
+
+
+def outline(name):
+    """What a reader sees of the structure: headings by level, blocks, tables by rows, items."""
+    text = (ROOT / name).read_text()
+    plain = BLOCK.sub(lambda block: f"@{block[1]}\n", text)
+    assert "```" not in plain, "a block has no name"
+    marks = re.findall(r"^(?:#+ |@[\w-]+$|\| |- )", plain, re.M)
+    return [mark.strip() for mark in marks]
+
+
+def test_both_languages_have_the_same_structure():
+    assert outline("README.zh-CN.md") == outline("README.md")
+
+
+def test_both_languages_name_the_same_things():
+    """Options, fields, messages and files: all that stands between backticks, a set a section."""
+    def names(file):
+        text = BLOCK.sub("", (ROOT / file).read_text())
+        return [set(re.findall(r"`([^`]+)`", section)) for section in text.split("\n## ")]
+    for english, chinese in zip(names("README.md"), names("README.zh-CN.md"), strict=True):
+        assert chinese == english
