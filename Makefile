@@ -209,7 +209,7 @@ tests: $(SELECTED) $(if $(findstring integration,$(SUITES)),all)
 run-tests: tests $(MODEL_FILE)
 	$(Q)$(RUN_TESTS)
 
-.PHONY: integration check check-all check-asan check-ubsan check-tsan check-valgrind
+.PHONY: integration check check-all check-asan check-ubsan check-tsan check-clients check-valgrind
 integration: deps                                 ## only the tests against real Kafka and Redis
 	$(Q)$(SUBMAKE) run-tests SUITES=integration
 
@@ -220,6 +220,7 @@ check: deps                                       ## lint, test and sanitizers
 	$(Q)$(SUBMAKE) check-tsan
 
 check-all: check                                  ## everything, the long ones too
+	$(Q)$(SUBMAKE) check-clients
 	$(Q)$(SUBMAKE) check-valgrind
 	$(Q)$(SUBMAKE) fuzz FUZZ_SECONDS=600
 
@@ -232,6 +233,10 @@ check-ubsan:                                      ## the same under UBSan alone
 check-tsan:                                       ## our own threads under ThreadSanitizer
 	$(Q)$(SUBMAKE) run-tests VARIANT=tsan SLOWNESS=4 SUITES=unit,kernels,component \
 	  ONLY=$(subst $(space),$(comma),$(strip $(TSAN_TESTS)))
+
+check-clients: deps                               ## the clients of ops/clients, in Java and JavaScript
+	$(Q)ops/dev/deps.sh clients
+	$(Q)$(SUBMAKE) run-tests SUITES=integration/clients
 
 check-valgrind:                                   ## unit tests under valgrind
 	$(Q)$(SUBMAKE) tests VARIANT=debug SUITES=unit

