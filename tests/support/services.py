@@ -9,6 +9,7 @@ import contextlib
 import ctypes
 import os
 import pathlib
+import random
 import shutil
 import signal
 import socket
@@ -23,6 +24,7 @@ KAFKA_ARCHIVE = KAFKA / "classes.jsa"
 KAFKA_FORMATTED = KAFKA / "formatted"
 PROPERTIES = pathlib.Path(__file__).with_name("kafka.properties")
 CLUSTER_ID = "c29sZmxlZXQtdGVzdHM0MQ"
+PORTS = range(10000, 30000)
 START_TIMEOUT_S = 60
 PR_SET_PDEATHSIG = 1
 
@@ -34,9 +36,13 @@ def _die_with_parent():
 
 
 def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """A port of 127.0.0.1 that nobody listens on. Below the range that the kernel gives to outgoing
+    connections: such a one could take it before the server is up, or while it is restarted."""
+    for port in random.SystemRandom().sample(PORTS, 100):
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise RuntimeError(f"100 ports of {PORTS} are taken")
 
 
 def wait_until(condition, timeout_s, what, step_s=0.02):

@@ -5,9 +5,11 @@
 #include <fnmatch.h>
 #include <ftw.h>
 #include <netinet/in.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -81,16 +83,31 @@ char *test_tmp_path(const char *name) {
     return path;
 }
 
-int test_free_port(void) {
+static bool is_free_port(uint16_t port) {
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t address_bytes = sizeof address;
+    assert(fd >= 0);
+    struct sockaddr_in address = {
+        .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = htons(port)};
     int bound = bind(fd, (struct sockaddr *)&address, sizeof address);
-    assert(bound == 0);
-    int named = getsockname(fd, (struct sockaddr *)&address, &address_bytes);
-    assert(named == 0);
     close(fd);
-    return ntohs(address.sin_port);
+    return bound == 0;
+}
+
+/* Below the range that the kernel gives to outgoing connections: such a one could take the port
+ * before the server is up, or while it is restarted. */
+int test_free_port(void) {
+    enum { FIRST = 10000, COUNT = 20000, TRIES_MAX = 100 };
+    for (int i = 0; i < TRIES_MAX; i++) {
+        uint16_t random = 0;
+        ssize_t read_bytes = getrandom(&random, sizeof random, 0);
+        assert(read_bytes == sizeof random);
+        uint16_t port = (uint16_t)(FIRST + random % COUNT);
+        if (is_free_port(port)) {
+            return port;
+        }
+    }
+    assert(!"a free port was found");
+    return -1;
 }
 
 uint64_t test_seed(void) {
