@@ -11,9 +11,9 @@
 
 /* ---------------------------------------------------------------- kernels */
 
-#define LINEAR_F32_ROWS 6u   /* rows and */
-#define LINEAR_F32_PANELS 4u /* panels of a tile: 24 chains of 16 outputs */
-#define LINEAR_F32_ALONE 8u  /* panels for a row alone */
+#define LINEAR_F32_ROWS 6u         /* rows and */
+#define LINEAR_F32_PANELS 4u       /* panels of a tile: 24 chains of 16 outputs */
+#define LINEAR_F32_PANELS_ALONE 8u /* panels for a row alone */
 
 struct linear_f32_job {
     const struct linear_f32_args *args;
@@ -97,33 +97,42 @@ static inline __m256 linear_f32_half_weights(const void *values, size_t index, c
     return _mm256_load_ps((const float *)values + index);
 }
 
-/* Row t alone over LINEAR_F32_ALONE panels, each in two halves: a weight is used once, and halves
- * are converted faster. */
+/* One or two rows over `panels` panels, each in two halves: a weight is used so few times that its
+ * conversion decides, and halves are converted faster. 16 chains; rows and panels are constants. */
 static inline __attribute__((always_inline)) void
-linear_f32_alone(const struct linear_f32_job *job, uint32_t panel, uint32_t t, const bool half) {
+linear_f32_few(const struct linear_f32_job *job, uint32_t panel, uint32_t t, const uint32_t rows,
+               const uint32_t panels, const bool half) {
     const struct weight *weight = job->args->weight;
     uint32_t k_count = weight->form.k;
     const float *x = job->args->x + (size_t)t * k_count;
     size_t first = reference_panel_index(panel * REFERENCE_PANEL, 0, k_count);
     size_t panel_elements = (size_t)k_count * REFERENCE_PANEL;
-    __m256 acc[2 * LINEAR_F32_ALONE];
+    __m256 acc[2][2 * LINEAR_F32_PANELS_ALONE];
+#pragma GCC unroll 2
+    for (uint32_t r = 0; r < rows; r++) {
 #pragma GCC unroll 16
-    for (uint32_t v = 0; v < 2 * LINEAR_F32_ALONE; v++) {
-        acc[v] = _mm256_setzero_ps();
-    }
-    for (uint32_t k = 0; k < k_count; k++) {
-        __m256 input = _mm256_set1_ps(x[k]);
-#pragma GCC unroll 16
-        for (uint32_t v = 0; v < 2 * LINEAR_F32_ALONE; v++) {
-            size_t at = first + v / 2u * panel_elements + (size_t)k * REFERENCE_PANEL + v % 2u * 8u;
-            acc[v] =
-                _mm256_fmadd_ps(input, linear_f32_half_weights(weight->packed, at, half), acc[v]);
+        for (uint32_t v = 0; v < 2 * panels; v++) {
+            acc[r][v] = _mm256_setzero_ps();
         }
     }
+    for (uint32_t k = 0; k < k_count; k++) {
+#pragma GCC unroll 16
+        for (uint32_t v = 0; v < 2 * panels; v++) {
+            size_t at = first + v / 2u * panel_elements + (size_t)k * REFERENCE_PANEL + v % 2u * 8u;
+            __m256 w = linear_f32_half_weights(weight->packed, at, half);
+#pragma GCC unroll 2
+            for (uint32_t r = 0; r < rows; r++) {
+                acc[r][v] = _mm256_fmadd_ps(_mm256_set1_ps(x[r * k_count + k]), w, acc[r][v]);
+            }
+        }
+    }
+#pragma GCC unroll 2
+    for (uint32_t r = 0; r < rows; r++) {
 #pragma GCC unroll 8
-    for (uint32_t p = 0; p < LINEAR_F32_ALONE; p++) {
-        __m512 low = _mm512_castps256_ps512(acc[2 * p]);
-        linear_f32_store(job, panel + p, t, _mm512_insertf32x8(low, acc[2 * p + 1], 1));
+        for (uint32_t p = 0; p < panels; p++) {
+            __m512 low = _mm512_castps256_ps512(acc[r][2 * p]);
+            linear_f32_store(job, panel + p, t + r, _mm512_insertf32x8(low, acc[r][2 * p + 1], 1));
+        }
     }
 }
 
@@ -133,7 +142,7 @@ linear_f32_rows(const struct linear_f32_job *job, uint32_t panel, uint32_t t, ui
                 const uint32_t panels, const bool half) {
     switch (rows) {
     case 1: linear_f32_tile(job, panel, t, 1, panels, half); break;
-    case 2: linear_f32_tile(job, panel, t, 2, panels, half); break;
+    case 2: linear_f32_few(job, panel, t, 2, panels, half); break;
     case 3: linear_f32_tile(job, panel, t, 3, panels, half); break;
     case 4: linear_f32_tile(job, panel, t, 4, panels, half); break;
     case 5: linear_f32_tile(job, panel, t, 5, panels, half); break;
@@ -146,8 +155,8 @@ static inline __attribute__((always_inline)) void
 linear_f32_panels(const struct linear_f32_job *job, uint32_t begin, uint32_t end, uint32_t t,
                   uint32_t rows, const bool half) {
     uint32_t p = begin;
-    for (; rows == 1 && p + LINEAR_F32_ALONE <= end; p += LINEAR_F32_ALONE) {
-        linear_f32_alone(job, p, t, half);
+    for (; rows == 1 && p + LINEAR_F32_PANELS_ALONE <= end; p += LINEAR_F32_PANELS_ALONE) {
+        linear_f32_few(job, p, t, 1, LINEAR_F32_PANELS_ALONE, half);
     }
     for (; p + LINEAR_F32_PANELS <= end; p += LINEAR_F32_PANELS) {
         linear_f32_rows(job, p, t, rows, LINEAR_F32_PANELS, half);
@@ -169,7 +178,7 @@ static void linear_f32_panels_f32(const struct linear_f32_job *job, uint32_t beg
 
 /* ---------------------------------------------------------------- launchers */
 
-/* Items are LINEAR_F32_ALONE panels; rows in nearly equal blocks, so that none is left with one. */
+/* Items are LINEAR_F32_PANELS_ALONE panels; rows in nearly equal blocks, so that none is left with one. */
 static void linear_f32_range(void *context, uint32_t begin, uint32_t end, uint32_t worker) {
     (void)worker;
     const struct linear_f32_job *job = context;
@@ -177,8 +186,8 @@ static void linear_f32_range(void *context, uint32_t begin, uint32_t end, uint32
     uint32_t rows = job->args->rows, panel_count = reference_panels(form->n);
     uint32_t blocks = (rows - 1) / LINEAR_F32_ROWS + 1;
     for (uint32_t item = begin; item < end; item++) {
-        uint32_t panel = item * LINEAR_F32_ALONE, left = panel_count - panel;
-        uint32_t last = panel + (left < LINEAR_F32_ALONE ? left : LINEAR_F32_ALONE);
+        uint32_t panel = item * LINEAR_F32_PANELS_ALONE, left = panel_count - panel;
+        uint32_t last = panel + (left < LINEAR_F32_PANELS_ALONE ? left : LINEAR_F32_PANELS_ALONE);
         uint32_t t = 0;
         for (uint32_t b = 0; b < blocks; b++) {
             uint32_t count = rows / blocks + (b < rows % blocks);
@@ -199,7 +208,7 @@ enum kernels_status avx512_linear_f32(struct device *device, const struct linear
     const struct weight_form *form = &args->weight->form;
     struct linear_f32_job job = {
         args, reference_weight_view(args->weight, reference_weight_values_bytes(form)).bias};
-    uint32_t items = (reference_panels(form->n) - 1) / LINEAR_F32_ALONE + 1;
+    uint32_t items = (reference_panels(form->n) - 1) / LINEAR_F32_PANELS_ALONE + 1;
     pool_run_ranges(cpu_device_pool(device), linear_f32_range, &job, items,
                     (uint64_t)args->rows * form->k * 3u);
     return KERNELS_OK;
