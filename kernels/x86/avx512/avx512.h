@@ -2,7 +2,7 @@
  * product of VNNI are faster than the AVX2 kernels.
  *
  * Private to kernels. Ops without a kernel here are those of the AVX2 tier; layouts are its, too,
- * but for the values of INT8 weights (int8.h). Needs AVX-512 F, BW, DQ, VL and VNNI; nothing
+ * but for the values of INT8 weights (weight.h). Needs AVX-512 F, BW, DQ, VL and VNNI; nothing
  * outside this folder is built with them. */
 #ifndef SOLFLEET_KERNELS_X86_AVX512_AVX512_H
 #define SOLFLEET_KERNELS_X86_AVX512_AVX512_H

@@ -18,8 +18,11 @@ static void gemm_i8_range(void *context, uint32_t begin, uint32_t end, uint32_t 
         int32_t *out = args->sum + (size_t)t * form->n;
         for (uint32_t panel = begin; panel < end; panel++) {
             __m512i sum[1][AVX512_I8_PANELS];
-            avx512_i8_tile(values + panel * avx2_panel_bytes(form->k), form->k, q, &start, 1, 1,
-                           sum);
+            uint32_t tile = panel / AVX512_I8_PANELS;
+            size_t step_bytes = avx512_tile_panels(form->n, tile) * AVX512_PANEL_STEP_BYTES;
+            size_t at = avx512_tile_offset(form->k, tile) +
+                        (size_t)(panel % AVX512_I8_PANELS) * AVX512_PANEL_STEP_BYTES;
+            avx512_i8_tile(values + at, step_bytes, form->k, q, &start, 1, 1, sum);
             _mm512_mask_storeu_epi32(out + panel * REFERENCE_PANEL,
                                      avx512_first_lanes(form->n - panel * REFERENCE_PANEL),
                                      sum[0][0]);

@@ -13,10 +13,9 @@
 #include <immintrin.h>
 #include <string.h>
 
-#include "kernels/x86/avx2/weight.h"
+#include "kernels/x86/avx512/weight.h"
 
-#define AVX512_I8_ROWS 6u    /* rows and */
-#define AVX512_I8_PANELS 4u  /* panels of a tile: 24 sums, four weights and an input in registers */
+#define AVX512_I8_ROWS 6u /* with a whole tile: 24 sums, four weights and an input in registers */
 #define AVX512_I8_BLOCK 192u /* rows whose starts are computed at once */
 
 /* -128 * sum of a row: what each of its sums starts from. */
@@ -39,15 +38,15 @@ static inline __m512i avx512_i8_inputs(const int8_t *q) {
     return _mm512_set1_epi32(four);
 }
 
-/* One step of `rows` rows, inputs at q + r * stride, and `panels` panels, panel_bytes apart;
- * both are constants where this is inlined. */
+/* One step of `rows` rows, inputs at q + r * stride, and `panels` panels side by side; both are
+ * constants where this is inlined. */
 static inline __attribute__((always_inline)) void
-avx512_i8_step(const uint8_t *weights, size_t panel_bytes, const int8_t *q, size_t stride,
-               const uint32_t rows, const uint32_t panels, __m512i sum[][AVX512_I8_PANELS]) {
+avx512_i8_step(const uint8_t *weights, const int8_t *q, size_t stride, const uint32_t rows,
+               const uint32_t panels, __m512i sum[][AVX512_I8_PANELS]) {
     __m512i w[AVX512_I8_PANELS];
 #pragma GCC unroll 4
     for (uint32_t p = 0; p < panels; p++) {
-        w[p] = _mm512_load_si512(weights + p * panel_bytes);
+        w[p] = _mm512_load_si512(weights + (size_t)p * AVX512_PANEL_STEP_BYTES);
     }
 #pragma GCC unroll 6
     for (uint32_t r = 0; r < rows; r++) {
@@ -59,11 +58,12 @@ avx512_i8_step(const uint8_t *weights, size_t panel_bytes, const int8_t *q, size
     }
 }
 
-/* out[r][p] = sums of panel p's 16 outputs for row r, whose inputs are at q + r * k. */
+/* out[r][p] = sums of panel p's 16 outputs for row r, whose inputs are at q + r * k. step_bytes:
+ * from one step of the tile that holds the panels to the next. */
 static inline __attribute__((always_inline)) void
-avx512_i8_tile(const uint8_t *weights, uint32_t k, const int8_t *q, const int32_t *start,
-               const uint32_t rows, const uint32_t panels, __m512i out[][AVX512_I8_PANELS]) {
-    size_t panel_bytes = avx2_panel_bytes(k);
+avx512_i8_tile(const uint8_t *weights, const size_t step_bytes, uint32_t k, const int8_t *q,
+               const int32_t *start, const uint32_t rows, const uint32_t panels,
+               __m512i out[][AVX512_I8_PANELS]) {
     __m512i sum[AVX512_I8_ROWS][AVX512_I8_PANELS];
 #pragma GCC unroll 6
     for (uint32_t r = 0; r < rows; r++) {
@@ -85,9 +85,8 @@ avx512_i8_tile(const uint8_t *weights, uint32_t k, const int8_t *q, const int32_
         size_t stride = part == 0 ? k : AVX2_STEP;
         uint32_t steps = part == 0 ? whole : rest > 0;
         for (uint32_t i = 0; i < steps; i++) {
-            avx512_i8_step(weights, panel_bytes, inputs + (size_t)i * AVX2_STEP, stride, rows,
-                           panels, sum);
-            weights += REFERENCE_PANEL * AVX2_STEP;
+            avx512_i8_step(weights, inputs + (size_t)i * AVX2_STEP, stride, rows, panels, sum);
+            weights += step_bytes;
         }
     }
 #pragma GCC unroll 6

@@ -178,7 +178,8 @@ static void linear_f32_panels_f32(const struct linear_f32_job *job, uint32_t beg
 
 /* ---------------------------------------------------------------- launchers */
 
-/* Items are LINEAR_F32_PANELS_ALONE panels; rows in nearly equal blocks, so that none is left with one. */
+/* Items are LINEAR_F32_PANELS_ALONE panels; rows in nearly equal blocks, so that none is left with
+ * one. */
 static void linear_f32_range(void *context, uint32_t begin, uint32_t end, uint32_t worker) {
     (void)worker;
     const struct linear_f32_job *job = context;

@@ -31,32 +31,38 @@ static inline void linear_i8_store(const struct linear_i8_job *job, uint32_t pan
     _mm512_mask_storeu_ps(args->y + at, exist, y);
 }
 
+/* Rows t .. t + rows - 1 over `panels` panels of tile `tile`, from its panel `first` on. */
 static inline __attribute__((always_inline)) void
-linear_i8_tile(const struct linear_i8_job *job, uint32_t panel, uint32_t t, const int32_t *start,
-               const uint32_t rows, const uint32_t panels) {
+linear_i8_tile(const struct linear_i8_job *job, uint32_t tile, uint32_t first, uint32_t t,
+               const int32_t *start, const uint32_t rows, const uint32_t panels) {
     const struct linear_i8_args *args = job->args;
-    uint32_t k = args->weight->form.k;
-    const uint8_t *values = (const uint8_t *)job->view.values + panel * avx2_panel_bytes(k);
+    uint32_t n = args->weight->form.n, k = args->weight->form.k;
+    /* A whole tile's step is a constant, as panels is. */
+    size_t step_bytes =
+        AVX512_PANEL_STEP_BYTES *
+        (panels == AVX512_I8_PANELS ? AVX512_I8_PANELS : avx512_tile_panels(n, tile));
+    const uint8_t *values = (const uint8_t *)job->view.values + avx512_tile_offset(k, tile) +
+                            (size_t)first * AVX512_PANEL_STEP_BYTES;
     __m512i sum[AVX512_I8_ROWS][AVX512_I8_PANELS];
-    avx512_i8_tile(values, k, args->x.q + (size_t)t * k, start, rows, panels, sum);
+    avx512_i8_tile(values, step_bytes, k, args->x.q + (size_t)t * k, start, rows, panels, sum);
     for (uint32_t r = 0; r < rows; r++) {
         for (uint32_t p = 0; p < panels; p++) {
-            linear_i8_store(job, panel + p, t + r, sum[r][p]);
+            linear_i8_store(job, tile * AVX512_I8_PANELS + first + p, t + r, sum[r][p]);
         }
     }
 }
 
 /* Instances by the number of rows. */
 static inline __attribute__((always_inline)) void
-linear_i8_rows(const struct linear_i8_job *job, uint32_t panel, uint32_t t, const int32_t *start,
-               uint32_t rows, const uint32_t panels) {
+linear_i8_rows(const struct linear_i8_job *job, uint32_t tile, uint32_t first, uint32_t t,
+               const int32_t *start, uint32_t rows, const uint32_t panels) {
     switch (rows) {
-    case 1: linear_i8_tile(job, panel, t, start, 1, panels); break;
-    case 2: linear_i8_tile(job, panel, t, start, 2, panels); break;
-    case 3: linear_i8_tile(job, panel, t, start, 3, panels); break;
-    case 4: linear_i8_tile(job, panel, t, start, 4, panels); break;
-    case 5: linear_i8_tile(job, panel, t, start, 5, panels); break;
-    default: linear_i8_tile(job, panel, t, start, AVX512_I8_ROWS, panels); break;
+    case 1: linear_i8_tile(job, tile, first, t, start, 1, panels); break;
+    case 2: linear_i8_tile(job, tile, first, t, start, 2, panels); break;
+    case 3: linear_i8_tile(job, tile, first, t, start, 3, panels); break;
+    case 4: linear_i8_tile(job, tile, first, t, start, 4, panels); break;
+    case 5: linear_i8_tile(job, tile, first, t, start, 5, panels); break;
+    default: linear_i8_tile(job, tile, first, t, start, AVX512_I8_ROWS, panels); break;
     }
 }
 
@@ -67,19 +73,18 @@ static void linear_i8_group(const struct linear_i8_job *job, uint32_t begin, uin
                             uint32_t first, uint32_t rows) {
     int32_t start[AVX512_I8_BLOCK];
     uint32_t k = job->args->weight->form.k, blocks = (rows - 1) / AVX512_I8_ROWS + 1;
-    uint32_t panel_count = reference_panels(job->args->weight->form.n);
     for (uint32_t r = 0; r < rows; r++) {
         start[r] = avx512_i8_start(job->args->x.q + (size_t)(first + r) * k, k);
     }
     for (uint32_t tile = begin; tile < end; tile++) {
-        uint32_t panel = tile * AVX512_I8_PANELS, r = 0;
+        uint32_t panels = avx512_tile_panels(job->args->weight->form.n, tile), r = 0;
         for (uint32_t b = 0; b < blocks; b++) {
             uint32_t count = rows / blocks + (b < rows % blocks);
-            if (panel + AVX512_I8_PANELS <= panel_count) {
-                linear_i8_rows(job, panel, first + r, start + r, count, AVX512_I8_PANELS);
+            if (panels == AVX512_I8_PANELS) {
+                linear_i8_rows(job, tile, 0, first + r, start + r, count, AVX512_I8_PANELS);
             } else {
-                for (uint32_t p = panel; p < panel_count; p++) {
-                    linear_i8_rows(job, p, first + r, start + r, count, 1);
+                for (uint32_t p = 0; p < panels; p++) {
+                    linear_i8_rows(job, tile, p, first + r, start + r, count, 1);
                 }
             }
             r += count;
@@ -107,8 +112,7 @@ enum kernels_status avx512_linear_i8(struct device *device, const struct linear_
     }
     struct linear_i8_job job = {
         args, reference_weight_view(args->weight, avx2_weight_values_bytes(form))};
-    uint32_t tiles = (reference_panels(form->n) - 1) / AVX512_I8_PANELS + 1;
-    pool_run_ranges(cpu_device_pool(device), linear_i8_range, &job, tiles,
+    pool_run_ranges(cpu_device_pool(device), linear_i8_range, &job, avx512_tiles(form->n),
                     (uint64_t)args->rows * form->k / 3);
     return KERNELS_OK;
 }
