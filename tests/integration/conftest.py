@@ -33,6 +33,8 @@ TIMEOUT_S = 60
 # Of a topic that was just made: this client has not heard of it, or its leader has not.
 NOT_YET_KNOWN = (KafkaError._UNKNOWN_PARTITION, KafkaError.UNKNOWN_TOPIC_OR_PART,
                  KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE)
+NO_COORDINATOR_YET = (KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_NOT_AVAILABLE,
+                      KafkaError.COORDINATOR_LOAD_IN_PROGRESS)
 
 
 @pytest.fixture(scope="session")
@@ -156,7 +158,7 @@ class Space:
             try:
                 return consumer.committed(wanted, 10)
             except KafkaException as error:  # a fresh broker is still choosing the coordinator
-                if not error.args[0].retriable():
+                if error.args[0].code() not in NO_COORDINATOR_YET:
                     raise
                 return None
         try:
