@@ -83,10 +83,12 @@ static enum error_code batch_line_read_job(const char *text, size_t bytes, const
         }
         line->value_bytes = (size_t)length;
     } else {
-        line->value = strndup(text, bytes);
+        line->value = malloc(bytes + 1); /* not strndup: a zero byte is refused below, not an end */
         if (!line->value) {
             return batch_line_out_of_memory(error);
         }
+        memcpy(line->value, text, bytes);
+        line->value[bytes] = '\0';
         line->value_bytes = bytes;
     }
     return batch_line_check(line, error);

@@ -80,6 +80,15 @@ static void gives_a_job_without_an_id_one_of_its_place(void **state) {
     assert_string_equal(error.field, "problem");
 }
 
+static void refuses_a_line_with_a_zero_byte(void **state) {
+    static const char text[] =
+        "{\"request_id\":\"a\",\0\"prompt\":\"x, long enough to end elsewhere\"}";
+    batch_line_deinit(&line);
+    assert_int_not_equal(
+        batch_line_read(BATCH_JOBS, text, sizeof text - 1, FILE_ID, 7, &line, &error), ERROR_NONE);
+    assert_null(line.value);
+}
+
 static void makes_a_job_of_a_chat_body(void **state) {
     takes("{\"model\":\"any\",\"messages\":[{\"role\":\"developer\",\"content\":\"be brief\"},"
           "{\"role\":\"user\",\"name\":\"u\",\"content\":[{\"type\":\"text\",\"text\":\"one \"},"
@@ -256,6 +265,7 @@ static int forget(void **state) {
 TEST_MAIN_WITH(NULL, forget, cmocka_unit_test(knows_the_two_kinds_apart),
                cmocka_unit_test(keeps_the_bytes_of_a_job_that_has_an_id),
                cmocka_unit_test(gives_a_job_without_an_id_one_of_its_place),
+               cmocka_unit_test(refuses_a_line_with_a_zero_byte),
                cmocka_unit_test(makes_a_job_of_a_chat_body),
                cmocka_unit_test(derives_equal_ids_from_equal_files_only),
                cmocka_unit_test(refuses_by_name_what_it_cannot_do),
