@@ -4,7 +4,8 @@
 # build/<variant>/<source path>.o, each layer is one static library, and libraries are
 # linked from the top layer down, so a layer can only use what lies below it.
 #
-#   VARIANT=release|debug|asan|ubsan|tsan   what to build (asan includes ubsan)
+#   VARIANT=release|debug|asan|ubsan|tsan|crash   what to build (asan includes ubsan; crash: release
+#                                           with the places where tests kill the process)
 #   V=1                                     show the commands
 #   T=name[:case]                           one test file, or one case of it
 
@@ -46,6 +47,7 @@ OPTIMIZE_release := -O3 -g
 # Instrumented code confuses gcc's guesses about uninitialised variables; release still makes them.
 INSTRUMENTED     := -O1 -g -fno-omit-frame-pointer -fno-sanitize-recover=all -Wno-maybe-uninitialized
 OPTIMIZE_debug   := -O0 -g3
+OPTIMIZE_crash   := $(OPTIMIZE_release) -DSOLFLEET_CRASH_POINTS
 OPTIMIZE_asan    := $(INSTRUMENTED) -fsanitize=address,undefined
 OPTIMIZE_ubsan   := $(INSTRUMENTED) -fsanitize=undefined
 OPTIMIZE_tsan    := $(INSTRUMENTED) -fsanitize=thread
@@ -55,7 +57,7 @@ OPTIMIZE_fuzz    := -O1 -g -fno-omit-frame-pointer -fsanitize=fuzzer-no-link,add
                     -fno-sanitize-recover=all -Wno-sign-conversion -Wno-string-conversion \
                     -Wno-gnu-statement-expression
 ifeq ($(OPTIMIZE_$(VARIANT)),)
-$(error VARIANT=$(VARIANT) is unknown: use release, debug, asan, ubsan or tsan)
+$(error VARIANT=$(VARIANT) is unknown: use release, debug, asan, ubsan, tsan or crash)
 endif
 ifeq ($(VARIANT),fuzz)
 CC := clang-14
@@ -115,11 +117,14 @@ SELECTED := $(filter $(foreach w,$(WANTED),%/test_$(w) %/replay_$(w)),$(SELECTED
 endif
 
 # ---- build ------------------------------------------------------------------------------------
-.PHONY: all debug
+.PHONY: all debug crash
 all: $(LAYER_LIBS) $(if $(SRC_main),$(PROGRAM))   ## build/solfleet, optimised, asserts on (default)
 
 debug:                                            ## build/debug/solfleet
 	$(Q)$(MAKE) --no-print-directory VARIANT=debug all
+
+crash:                                            ## build/crash/solfleet, which tests can have killed at crash points
+	$(Q)$(MAKE) --no-print-directory VARIANT=crash all
 
 .PHONY: packages
 packages:
@@ -205,7 +210,7 @@ TSAN_TESTS := $(filter $(SRC_tests:tests/unit/test_%.c=%) $(SRC_tests:tests/kern
 test: deps                                        ## all tests; T=name[:case] runs one
 	$(Q)$(SUBMAKE) run-tests
 
-tests: $(SELECTED) $(if $(findstring integration,$(SUITES)),all)
+tests: $(SELECTED) $(if $(findstring integration,$(SUITES)),all crash)
 run-tests: tests $(MODEL_FILE)
 	$(Q)$(RUN_TESTS)
 

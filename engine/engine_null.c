@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "engine/clock.h"
+#include "engine/crash_point.h"
 #include "engine/engine.h"
 #include "engine/engine_methods.h"
 #include "engine/prompt.h"
@@ -18,7 +19,8 @@ struct engine_null_work {
     uint64_t ticket;
     int64_t admitted_ns;
     uint32_t prompt_tokens;
-    char *text; /* owned: made beforehand, so that an end cannot fail */
+    bool is_marked; /* for crash points, in builds that have them */
+    char *text;     /* owned: made beforehand, so that an end cannot fail */
 };
 
 struct engine_null {
@@ -77,6 +79,7 @@ static enum engine_status engine_null_admit(struct engine *engine, uint64_t tick
     *made = (struct engine_null_work){.ticket = ticket,
                                       .admitted_ns = admitted_ns,
                                       .prompt_tokens = (uint32_t)(bytes / 4 + 1),
+                                      .is_marked = crash_point_marks(job),
                                       .text = text};
     job_deinit(job);
     *work = made;
@@ -108,6 +111,7 @@ static void engine_null_begin(struct engine_null *null, struct engine_null_work 
                                    .admitted_ns = work->admitted_ns,
                                    .started_ns = clock_monotonic_ns(null->base.clock)};
     engine_emit(&null->base, &started);
+    crash_point_of("batched", work->is_marked);
     null->stats.requests_total++;
 }
 
@@ -196,6 +200,7 @@ static int64_t engine_null_finish_due(struct engine_null *null, bool *worked) {
             wake_ns = due_ns;
             continue;
         }
+        crash_point_of("in_decode", work->is_marked);
         uint64_t number = null->finished_count + 1;
         bool fails = null->options.error_every > 0 && number % null->options.error_every == 0;
         engine_null_end(null, work, fails ? FINISH_ERROR : FINISH_STOP);

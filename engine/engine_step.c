@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "engine/clock.h"
+#include "engine/crash_point.h"
 #include "engine/sampler.h"
 
 /* ---------------------------------------------------------------- pages for the scheduler */
@@ -130,6 +131,7 @@ static void engine_step_begin(struct engine_real *real, uint32_t handle, int64_t
     real->stats.wait_ns_total += (uint64_t)(now_ns - sequence->admitted_ns);
     sequence_fill_started(sequence, &event);
     engine_emit(&real->base, &event);
+    crash_point_of("batched", crash_point_marks(&sequence->job));
 }
 
 /* Its pages are gone already: the scheduler has given them up. */
@@ -221,6 +223,8 @@ static bool engine_step_build(struct engine_real *real, const struct schedule *s
         if (pick->is_sampled) {
             sampler_add(&real->batch, sequence, first_row + pick->row_count - 1);
         }
+        crash_point_of(sequence->answer_tokens == 0 ? "in_prefill" : "in_decode",
+                       crash_point_marks(&sequence->job));
         real->stats.prefill_chunks_split +=
             !pick->is_sampled &&
             pick->first_position == sequence->hold.reused_count * KV_PAGE_TOKENS;

@@ -27,6 +27,7 @@ from services import KafkaServer, Program, RedisServer, wait_until  # noqa: E402
 
 BUILD = pathlib.Path(os.environ.get("SOLFLEET_BUILD", ROOT / "build" / "release"))
 SOLFLEET = ROOT / "build" / "solfleet" if BUILD.name == "release" else BUILD / "solfleet"
+CRASH_SOLFLEET = ROOT / "build" / "crash" / "solfleet"  # with the points of engine/crash_point.h
 MODEL = ROOT / "models" / "SmolLM2-135M-Instruct.Q4_1.gguf"
 WORKER_READY = "ready"  # a word that the worker logs once it takes jobs
 TIMEOUT_S = 60
