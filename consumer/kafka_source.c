@@ -27,7 +27,9 @@ struct kafka_source {
     int fd;
     struct partition_table partitions;
     bool is_paused, is_assigned;
-    bool is_committing;
+    bool is_leaving;
+    bool has_revoked;           /* not taken yet */
+    uint32_t commits_under_way; /* one; another only when partitions go */
     int64_t last_commit_ns;
     uint64_t settled_since_commit;
     bool has_failed;
@@ -103,7 +105,7 @@ static void kafka_source_send_commit(struct kafka_source *source,
     rd_kafka_resp_err_t error = rd_kafka_commit(source->handle, marks, 1);
     source->last_commit_ns = clock_monotonic_ns(source->clock);
     if (error == RD_KAFKA_RESP_ERR_NO_ERROR) {
-        source->is_committing = true;
+        source->commits_under_way++;
         source->settled_since_commit = 0;
     }
 }
@@ -113,7 +115,7 @@ static void kafka_source_on_commit(rd_kafka_t *handle, rd_kafka_resp_err_t error
     (void)handle;
     struct kafka_source *source = opaque;
     bool failed = error != RD_KAFKA_RESP_ERR_NO_ERROR;
-    source->is_committing = false;
+    source->commits_under_way--;
     source->stats.commits_total++;
     for (int i = 0; marks != NULL && i < marks->cnt; i++) {
         const rd_kafka_topic_partition_t *mark = &marks->elems[i];
@@ -133,7 +135,7 @@ static void kafka_source_on_commit(rd_kafka_t *handle, rd_kafka_resp_err_t error
 }
 
 bool kafka_source_is_committed(const struct kafka_source *source) {
-    return !source->is_committing && partition_table_is_committed(&source->partitions);
+    return source->commits_under_way == 0 && partition_table_is_committed(&source->partitions);
 }
 
 static int64_t kafka_source_commit_due_ns(const struct kafka_source *source) {
@@ -143,12 +145,12 @@ static int64_t kafka_source_commit_due_ns(const struct kafka_source *source) {
 }
 
 int64_t kafka_source_deadline_ns(const struct kafka_source *source) {
-    bool nothing = source->is_committing || source->settled_since_commit == 0;
+    bool nothing = source->commits_under_way > 0 || source->settled_since_commit == 0;
     return nothing ? INT64_MAX : kafka_source_commit_due_ns(source);
 }
 
 void kafka_source_commit(struct kafka_source *source, bool all) {
-    if (source->is_committing ||
+    if (source->commits_under_way > 0 ||
         (!all && clock_monotonic_ns(source->clock) < kafka_source_deadline_ns(source))) {
         return;
     }
@@ -224,6 +226,7 @@ static void kafka_source_on_revoke(struct kafka_source *source,
     for (int i = 0; i < list->cnt; i++) {
         partition_table_revoke(&source->partitions, list->elems[i].partition);
     }
+    source->has_revoked |= list->cnt > 0;
     if (kafka_source_is_cooperative(source)) {
         kafka_source_check(source, rd_kafka_incremental_unassign(source->handle, list));
     } else {
@@ -281,7 +284,8 @@ static void kafka_source_on_log(const rd_kafka_t *handle, int level, const char 
 /* Enters a message in the table; false when it is not to be worked on. */
 static bool kafka_source_enter(struct kafka_source *source, const rd_kafka_message_t *message,
                                struct source_ref *ref) {
-    if (!partition_table_enter(&source->partitions, message->partition, message->offset, ref)) {
+    if (source->is_leaving || source->has_failed ||
+        !partition_table_enter(&source->partitions, message->partition, message->offset, ref)) {
         return false;
     }
     if (partition_table_is_held(&source->partitions, message->partition)) {
@@ -345,6 +349,28 @@ size_t kafka_source_headers(const struct record *record, struct record_header *h
 }
 
 /* ---- the rest ---- */
+
+bool kafka_source_owns(const struct kafka_source *source, const struct source_ref *ref) {
+    return partition_table_owns(&source->partitions, ref);
+}
+
+bool kafka_source_take_revoked(struct kafka_source *source) {
+    bool revoked = source->has_revoked;
+    source->has_revoked = false;
+    return revoked;
+}
+
+void kafka_source_leave(struct kafka_source *source) {
+    if (!source->is_leaving) {
+        source->is_leaving = true;
+        rd_kafka_unsubscribe(source->handle);
+    }
+}
+
+bool kafka_source_has_left(const struct kafka_source *source) {
+    return source->is_leaving && source->partitions.assigned_count == 0 &&
+           source->commits_under_way == 0;
+}
 
 int kafka_source_fd(const struct kafka_source *source) {
     return source->fd;

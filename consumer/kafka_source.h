@@ -4,7 +4,8 @@
  * One thread, except that librdkafka has threads of its own. A record is borrowed until
  * kafka_source_release. Assignments come and go inside kafka_source_receive; a settle of a record
  * from an assignment that is gone is ignored. At most one commit is under way; its result, not what
- * was hoped, decides what counts as committed. Refuses to know jobs and tickets. */
+ * was hoped, decides what counts as committed and whose a partition is. Refuses to know jobs and
+ * tickets. */
 #ifndef SOLFLEET_CONSUMER_KAFKA_SOURCE_H
 #define SOLFLEET_CONSUMER_KAFKA_SOURCE_H
 
@@ -63,8 +64,22 @@ size_t kafka_source_headers(const struct record *record, struct record_header *h
 
 void kafka_source_pause(struct kafka_source *source, bool paused);
 
-/* The record needs nothing more from us. */
+/* The record needs nothing more from us. One of an assignment that is gone is only counted. */
 void kafka_source_settle(struct kafka_source *source, const struct source_ref *ref);
+
+/* True while the record's partition is ours by the assignment that delivered it: a settle counts. */
+bool kafka_source_owns(const struct kafka_source *source, const struct source_ref *ref);
+/* True once after partitions have gone, or begun anew: ask kafka_source_owns about each record in
+ * flight. What was settled of them was committed before. */
+bool kafka_source_take_revoked(struct kafka_source *source);
+
+/* Leaves the group: its settled prefixes are committed, and nothing more is received. Returns at
+ * once; the partitions go in a later kafka_source_receive (see kafka_source_take_revoked), which is
+ * to be called on. Until then a settle still counts. May be called twice. */
+void kafka_source_leave(struct kafka_source *source);
+/* True when, after kafka_source_leave, no partition is ours and the last commit has been answered.
+ * With the brokers away that takes as long as they are: bound the wait. */
+bool kafka_source_has_left(const struct kafka_source *source);
 
 /* Commits what is due by time or count; `all` makes everything due. */
 void kafka_source_commit(struct kafka_source *source, bool all);

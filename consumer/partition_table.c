@@ -79,11 +79,11 @@ bool partition_table_enter(struct partition_table *table, int32_t number, int64_
 
 bool partition_table_settle(struct partition_table *table, const struct source_ref *ref,
                             bool *released) {
-    struct partition *partition = partition_table_find(table, ref->partition);
     *released = false;
-    if (partition == NULL || !partition->is_assigned || partition->epoch != ref->epoch) {
+    if (!partition_table_owns(table, ref)) {
         return false;
     }
+    struct partition *partition = partition_table_find(table, ref->partition);
     offset_ledger_settle(&partition->ledger, ref->offset);
     *released = partition->is_held && !offset_ledger_is_full(&partition->ledger);
     partition->is_held = partition->is_held && !*released;
@@ -113,6 +113,11 @@ bool partition_table_is_committed(const struct partition_table *table) {
         }
     }
     return true;
+}
+
+bool partition_table_owns(const struct partition_table *table, const struct source_ref *ref) {
+    const struct partition *partition = partition_table_find(table, ref->partition);
+    return partition != NULL && partition->is_assigned && partition->epoch == ref->epoch;
 }
 
 bool partition_table_is_assigned(const struct partition_table *table, int32_t number) {

@@ -52,6 +52,8 @@ int64_t partition_table_due(const struct partition_table *table, int32_t number)
 void partition_table_committed(struct partition_table *table, int32_t number, int64_t offset);
 bool partition_table_is_committed(const struct partition_table *table);
 
+/* True while the partition is ours by the assignment that gave this record. */
+bool partition_table_owns(const struct partition_table *table, const struct source_ref *ref);
 bool partition_table_is_assigned(const struct partition_table *table, int32_t number);
 bool partition_table_is_held(const struct partition_table *table, int32_t number);
 

@@ -49,7 +49,9 @@ static void owes_the_group_the_settled_prefix_of_each_partition(void **state) {
 
 static void ignores_a_record_of_an_assignment_that_is_gone(void **state) {
     struct source_ref old = enter(0, 5);
+    assert_true(partition_table_owns(&table, &old));
     partition_table_revoke(&table, 0);
+    assert_false(partition_table_owns(&table, &old));
     assert_int_equal(table.assigned_count, 1);
     assert_false(settle(&old));
     assert_int_equal(partition_table_due(&table, 0), -1);
@@ -57,6 +59,8 @@ static void ignores_a_record_of_an_assignment_that_is_gone(void **state) {
     partition_table_assign(&table, 0);
     assert_int_equal(table.assigned_count, 2);
     struct source_ref again = enter(0, 5);
+    assert_true(partition_table_owns(&table, &again));
+    assert_false(partition_table_owns(&table, &old));
     assert_false(settle(&old));
     assert_int_equal(partition_table_due(&table, 0), 5);
     assert_true(settle(&again));
