@@ -7,134 +7,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "consumer/redis_address.h"
+#include "consumer/status_connection.h"
 
 #define STATUS_CLIENT_PIPELINE 128 /* commands sent before their answers are read */
 #define STATUS_CLIENT_PREFIX_BYTES_MAX 128
 #define STATUS_CLIENT_KEY_BYTES_MAX (STATUS_CLIENT_PREFIX_BYTES_MAX + JOB_ID_BYTES_MAX + 16)
 
 struct status_client {
-    struct redis_address address;
-    char place[320]; /* the address as messages name it */
     char prefix[STATUS_CLIENT_PREFIX_BYTES_MAX];
-    struct timeval timeout;
-    redisContext *commands; /* NULL when broken */
-    redisContext *events;   /* NULL before subscribing and when broken */
+    struct status_connection commands;
+    struct status_connection events; /* closed before subscribing and when broken */
 };
-
-/* ---- connections ----------------------------------------------------------------------------- */
-
-static enum status_client_status
-status_client_lost(struct status_client *client, redisContext **link, char *err, size_t err_bytes) {
-    const char *said = *link && (*link)->err ? (*link)->errstr : "no answer";
-    if (*link && (*link)->err == REDIS_ERR_IO && strstr(said, "temporarily unavailable")) {
-        said = "no answer in time";
-    }
-    snprintf(err, err_bytes, "Redis at %s: %s", client->place, said);
-    redisFree(*link);
-    *link = NULL;
-    return STATUS_CLIENT_UNREACHABLE;
-}
-
-/* A server that is just starting or busy will answer later; all else is for the user to mend. */
-static bool status_client_is_passing(const char *said) {
-    return strncmp(said, "LOADING", 7) == 0 || strncmp(said, "BUSY", 4) == 0 ||
-           strncmp(said, "MASTERDOWN", 10) == 0;
-}
-
-/* Answers to what was sent along with the refused command are not waited for: the connection is
- * given up. */
-static enum status_client_status status_client_refused(struct status_client *client,
-                                                       redisContext **link, const char *said,
-                                                       char *err, size_t err_bytes) {
-    const char *advice = "";
-    if (strncmp(said, "MOVED", 5) == 0 || strncmp(said, "CROSSSLOT", 9) == 0) {
-        advice = " (Redis Cluster is not supported: use a single server or a replica set)";
-    } else if (strncmp(said, "NOAUTH", 6) == 0 || strncmp(said, "WRONGPASS", 9) == 0) {
-        advice = " (give redis://user:password@host:port)";
-    }
-    snprintf(err, err_bytes, "Redis at %s: %s%s", client->place, said, advice);
-    redisFree(*link);
-    *link = NULL;
-    return status_client_is_passing(said) ? STATUS_CLIENT_UNREACHABLE : STATUS_CLIENT_REFUSED;
-}
-
-static bool status_client_send(redisContext *link, int count, const char **words,
-                               const size_t *word_bytes) {
-    return redisAppendCommandArgv(link, count, words, word_bytes) == REDIS_OK;
-}
-
-/* Reads one answer; the caller frees *reply when OK. Otherwise the connection is gone. */
-static enum status_client_status status_client_receive(struct status_client *client,
-                                                       redisContext **link, redisReply **reply,
-                                                       char *err, size_t err_bytes) {
-    void *answer = NULL;
-    if (redisGetReply(*link, &answer) != REDIS_OK || !answer) {
-        return status_client_lost(client, link, err, err_bytes);
-    }
-    *reply = answer;
-    if ((*reply)->type != REDIS_REPLY_ERROR) {
-        return STATUS_CLIENT_OK;
-    }
-    enum status_client_status status =
-        status_client_refused(client, link, (*reply)->str, err, err_bytes);
-    freeReplyObject(*reply);
-    *reply = NULL;
-    return status;
-}
-
-/* One command whose answer only has to be no error. */
-static enum status_client_status status_client_order(struct status_client *client,
-                                                     redisContext **link, int count,
-                                                     const char **words, char *err,
-                                                     size_t err_bytes) {
-    redisReply *reply = NULL;
-    if (!status_client_send(*link, count, words, NULL)) {
-        return status_client_lost(client, link, err, err_bytes);
-    }
-    enum status_client_status status = status_client_receive(client, link, &reply, err, err_bytes);
-    if (status == STATUS_CLIENT_OK) {
-        freeReplyObject(reply);
-    }
-    return status;
-}
-
-static enum status_client_status status_client_log_in(struct status_client *client,
-                                                      redisContext **link, char *err,
-                                                      size_t err_bytes) {
-    const struct redis_address *address = &client->address;
-    enum status_client_status status = STATUS_CLIENT_OK;
-    if (address->password[0]) {
-        const char *with_user[] = {"AUTH", address->user, address->password};
-        const char *without[] = {"AUTH", address->password};
-        status = address->user[0] ? status_client_order(client, link, 3, with_user, err, err_bytes)
-                                  : status_client_order(client, link, 2, without, err, err_bytes);
-    }
-    if (status == STATUS_CLIENT_OK && address->database) {
-        char number[16];
-        snprintf(number, sizeof number, "%d", address->database);
-        const char *select[] = {"SELECT", number};
-        status = status_client_order(client, link, 2, select, err, err_bytes);
-    }
-    return status;
-}
-
-/* Makes sure that *link is open. */
-static enum status_client_status status_client_connect(struct status_client *client,
-                                                       redisContext **link, char *err,
-                                                       size_t err_bytes) {
-    if (*link) {
-        return STATUS_CLIENT_OK;
-    }
-    const struct redis_address *address = &client->address;
-    *link = address->socket_path[0]
-                ? redisConnectUnixWithTimeout(address->socket_path, client->timeout)
-                : redisConnectWithTimeout(address->host, address->port, client->timeout);
-    if (!*link || (*link)->err || redisSetTimeout(*link, client->timeout) != REDIS_OK) {
-        return status_client_lost(client, link, err, err_bytes);
-    }
-    return status_client_log_in(client, link, err, err_bytes);
-}
 
 enum status_client_status status_client_open(const char *address, const char *prefix,
                                              int64_t timeout_ms, struct status_client **out,
@@ -149,11 +32,13 @@ enum status_client_status status_client_open(const char *address, const char *pr
     if (strlen(prefix) >= sizeof client->prefix) {
         snprintf(err, err_bytes, "the key prefix is longer than %zu bytes",
                  sizeof client->prefix - 1);
-    } else if (redis_address_parse(address, &client->address, err, err_bytes)) {
+    } else if (redis_address_parse(address, &client->commands.address, err, err_bytes)) {
         memcpy(client->prefix, prefix, strlen(prefix) + 1);
-        redis_address_print(&client->address, client->place, sizeof client->place);
-        client->timeout = (struct timeval){timeout_ms / 1000, timeout_ms % 1000 * 1000};
-        status = status_client_connect(client, &client->commands, err, err_bytes);
+        redis_address_print(&client->commands.address, client->commands.place,
+                            sizeof client->commands.place);
+        client->commands.timeout = (struct timeval){timeout_ms / 1000, timeout_ms % 1000 * 1000};
+        client->events = client->commands; /* neither is open yet */
+        status = status_connection_open(&client->commands, err, err_bytes);
     }
     if (status != STATUS_CLIENT_OK) {
         status_client_close(client);
@@ -165,8 +50,8 @@ enum status_client_status status_client_open(const char *address, const char *pr
 
 void status_client_close(struct status_client *client) {
     if (client) {
-        redisFree(client->commands);
-        redisFree(client->events);
+        status_connection_close(&client->commands);
+        status_connection_close(&client->events);
         free(client);
     }
 }
@@ -179,7 +64,7 @@ static bool status_client_send_field(struct status_client *client, const char *i
     bool fits = status_key(key, sizeof key, client->prefix, id);
     assert(fits); /* prefix and id have been checked */
     const char *words[] = {"HSETNX", key, field, value};
-    return status_client_send(client->commands, 4, words, NULL);
+    return status_connection_send(&client->commands, 4, words);
 }
 
 static bool status_client_send_life(struct status_client *client, const char *id, int64_t ttl_s) {
@@ -188,7 +73,7 @@ static bool status_client_send_life(struct status_client *client, const char *id
     assert(fits);
     snprintf(seconds, sizeof seconds, "%lld", (long long)ttl_s);
     const char *words[] = {"EXPIRE", key, seconds};
-    return status_client_send(client->commands, 3, words, NULL);
+    return status_connection_send(&client->commands, 3, words);
 }
 
 /* Reads `count` integer answers; answers[i] may be NULL: then they only have to be no error. */
@@ -198,7 +83,7 @@ static enum status_client_status status_client_receive_integers(struct status_cl
     for (size_t i = 0; i < count; i++) {
         redisReply *reply = NULL;
         enum status_client_status status =
-            status_client_receive(client, &client->commands, &reply, err, err_bytes);
+            status_connection_receive(&client->commands, &reply, err, err_bytes);
         if (status != STATUS_CLIENT_OK) {
             return status;
         }
@@ -221,7 +106,7 @@ static enum status_client_status status_client_queue_some(struct status_client *
                                          status_state_name(STATUS_QUEUED));
     }
     if (!sent) {
-        return status_client_lost(client, &client->commands, err, err_bytes);
+        return status_connection_lost(&client->commands, err, err_bytes);
     }
     enum status_client_status status =
         status_client_receive_integers(client, count, created, err, err_bytes);
@@ -235,7 +120,7 @@ static enum status_client_status status_client_queue_some(struct status_client *
         }
     }
     if (status != STATUS_CLIENT_OK || !sent) {
-        return sent ? status : status_client_lost(client, &client->commands, err, err_bytes);
+        return sent ? status : status_connection_lost(&client->commands, err, err_bytes);
     }
     return status_client_receive_integers(client, orders, NULL, err, err_bytes);
 }
@@ -248,7 +133,7 @@ enum status_client_status status_client_queue(struct status_client *client, cons
     for (size_t i = 0; i < count; i += STATUS_CLIENT_PIPELINE) {
         size_t some = count - i < STATUS_CLIENT_PIPELINE ? count - i : STATUS_CLIENT_PIPELINE;
         enum status_client_status status =
-            status_client_connect(client, &client->commands, err, err_bytes);
+            status_connection_open(&client->commands, err, err_bytes);
         if (status == STATUS_CLIENT_OK) {
             status = status_client_queue_some(client, ids + i, some, now, ttl_s, created + i, err,
                                               err_bytes);
@@ -283,7 +168,7 @@ status_client_receive_statuses(struct status_client *client, const char *const *
     for (size_t i = 0; i < count; i++) {
         redisReply *reply = NULL;
         enum status_client_status status =
-            status_client_receive(client, &client->commands, &reply, err, err_bytes);
+            status_connection_receive(&client->commands, &reply, err, err_bytes);
         if (status != STATUS_CLIENT_OK) {
             return status;
         }
@@ -292,7 +177,7 @@ status_client_receive_statuses(struct status_client *client, const char *const *
         *filled += 1;
         if (!decoded) {
             snprintf(err, err_bytes, "Redis at %s: the key of %s is no status of solfleet",
-                     client->place, ids[i]);
+                     client->commands.place, ids[i]);
             return STATUS_CLIENT_REFUSED;
         }
     }
@@ -303,8 +188,7 @@ static enum status_client_status status_client_read_some(struct status_client *c
                                                          const char *const *ids, size_t count,
                                                          struct status *out, size_t *filled,
                                                          char *err, size_t err_bytes) {
-    enum status_client_status status =
-        status_client_connect(client, &client->commands, err, err_bytes);
+    enum status_client_status status = status_connection_open(&client->commands, err, err_bytes);
     if (status != STATUS_CLIENT_OK) {
         return status;
     }
@@ -314,15 +198,15 @@ static enum status_client_status status_client_read_some(struct status_client *c
         bool fits = status_key(key, sizeof key, client->prefix, ids[i]);
         assert(fits);
         const char *words[] = {"HGETALL", key};
-        sent &= status_client_send(client->commands, 2, words, NULL);
+        sent &= status_connection_send(&client->commands, 2, words);
     }
     if (!sent) {
-        return status_client_lost(client, &client->commands, err, err_bytes);
+        return status_connection_lost(&client->commands, err, err_bytes);
     }
     status = status_client_receive_statuses(client, ids, count, out, filled, err, err_bytes);
-    if (status != STATUS_CLIENT_OK && client->commands) {
-        redisFree(client->commands); /* a hash was no status, and more answers are under way */
-        client->commands = NULL;
+    if (status != STATUS_CLIENT_OK) {
+        /* A hash may have been no status, and more answers are under way. */
+        status_connection_close(&client->commands);
     }
     return status;
 }
@@ -353,17 +237,17 @@ static enum status_client_status status_client_subscribe_some(struct status_clie
         bool fits = status_channel(channel, sizeof channel, client->prefix, ids[i]);
         assert(fits);
         const char *words[] = {"SUBSCRIBE", channel};
-        sent &= status_client_send(client->events, 2, words, NULL);
+        sent &= status_connection_send(&client->events, 2, words);
     }
     if (!sent) {
-        return status_client_lost(client, &client->events, err, err_bytes);
+        return status_connection_lost(&client->events, err, err_bytes);
     }
     /* Events of earlier ids may come between the confirmations. They are dropped here: whoever
      * subscribes reads every status afterwards. */
     for (size_t confirmed = 0; confirmed < count;) {
         redisReply *reply = NULL;
         enum status_client_status status =
-            status_client_receive(client, &client->events, &reply, err, err_bytes);
+            status_connection_receive(&client->events, &reply, err, err_bytes);
         if (status != STATUS_CLIENT_OK) {
             return status;
         }
@@ -377,8 +261,7 @@ static enum status_client_status status_client_subscribe_some(struct status_clie
 enum status_client_status status_client_subscribe(struct status_client *client,
                                                   const char *const *ids, size_t count, char *err,
                                                   size_t err_bytes) {
-    enum status_client_status status =
-        status_client_connect(client, &client->events, err, err_bytes);
+    enum status_client_status status = status_connection_open(&client->events, err, err_bytes);
     for (size_t i = 0; status == STATUS_CLIENT_OK && i < count; i += STATUS_CLIENT_PIPELINE) {
         size_t some = count - i < STATUS_CLIENT_PIPELINE ? count - i : STATUS_CLIENT_PIPELINE;
         status = status_client_subscribe_some(client, ids + i, some, err, err_bytes);
@@ -387,7 +270,7 @@ enum status_client_status status_client_subscribe(struct status_client *client,
 }
 
 int status_client_event_fd(const struct status_client *client) {
-    return client->events ? client->events->fd : -1;
+    return client->events.link ? client->events.link->fd : -1;
 }
 
 /* The id in the channel's name of a "message" event; false when it is none of ours. */
@@ -417,22 +300,22 @@ static bool status_client_event_id(const struct status_client *client, const red
 /* Reads what has arrived into hiredis' buffer, without waiting. */
 static enum status_client_status status_client_fill(struct status_client *client, char *err,
                                                     size_t err_bytes) {
-    struct pollfd ready = {.fd = client->events->fd, .events = POLLIN};
+    struct pollfd ready = {.fd = client->events.link->fd, .events = POLLIN};
     if (poll(&ready, 1, 0) <= 0) {
         return STATUS_CLIENT_NONE;
     }
-    return redisBufferRead(client->events) == REDIS_OK
+    return redisBufferRead(client->events.link) == REDIS_OK
                ? STATUS_CLIENT_OK
-               : status_client_lost(client, &client->events, err, err_bytes);
+               : status_connection_lost(&client->events, err, err_bytes);
 }
 
 enum status_client_status status_client_take_event(struct status_client *client,
                                                    char id[JOB_ID_BYTES_MAX + 1], char *err,
                                                    size_t err_bytes) {
-    while (client->events) {
+    while (client->events.link) {
         void *answer = NULL;
-        if (redisGetReplyFromReader(client->events, &answer) != REDIS_OK) {
-            return status_client_lost(client, &client->events, err, err_bytes);
+        if (redisGetReplyFromReader(client->events.link, &answer) != REDIS_OK) {
+            return status_connection_lost(&client->events, err, err_bytes);
         }
         if (!answer) {
             enum status_client_status status = status_client_fill(client, err, err_bytes);
@@ -447,6 +330,6 @@ enum status_client_status status_client_take_event(struct status_client *client,
             return STATUS_CLIENT_OK;
         }
     }
-    snprintf(err, err_bytes, "Redis at %s: not subscribed", client->place);
+    snprintf(err, err_bytes, "Redis at %s: not subscribed", client->commands.place);
     return STATUS_CLIENT_UNREACHABLE;
 }

@@ -2,7 +2,7 @@
  *
  * Recognised in the forms that models write: `## Name`, `**Name**`, `1. Name`, `一、Name`, `【Name】`,
  * `Name: text`, `- **Name**: text` and what these make together, in any case and width, and only
- * for names of the table in the .c file: every other heading is text like any other. Pure
+ * for names of the table in solution_name.c: every other heading is text like any other. Pure
  * functions; any thread; no memory. Refuses to know fences: the caller asks only about lines
  * outside them. */
 #ifndef SOLFLEET_SCHEMAS_SOLUTION_HEADING_H
@@ -11,16 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum solution_section {
-    SOLUTION_NONE = 0,
-    SOLUTION_ANALYSIS,
-    SOLUTION_TIME,
-    SOLUTION_SPACE,
-    SOLUTION_COMPLEXITY, /* of time and space together, to be split */
-    SOLUTION_CODE,
-    SOLUTION_PITFALLS,
-    SOLUTION_SECTION_COUNT
-};
+#include "schemas/solution_name.h"
 
 /* How sure it is that a line of this form is no part of a list or a sentence. */
 enum solution_form {

@@ -7,18 +7,31 @@
 
 /* ---------------------------------------------------------------- kernels */
 
-/* Scores of the 16 tokens of a page; those past the row's position are computed and left out. */
-static void attention_scores(const struct kv_form *form, const void *page, uint32_t head,
-                             const float *q, float scale, float score[KV_PAGE_TOKENS]) {
+/* Scores of the first `count` tokens of a page: what lies past a row's position may never have been
+ * written, and is not read. */
+static inline __attribute__((always_inline)) void
+attention_scores_of(const struct kv_form *form, const void *page, uint32_t head, const float *q,
+                    float scale, const uint32_t count, float score[KV_PAGE_TOKENS]) {
     float acc[KV_PAGE_TOKENS] = {0};
     for (uint32_t d = 0; d < form->head_dim; d++) {
         size_t index = kv_key_index(form, head, d, 0);
-        for (uint32_t j = 0; j < KV_PAGE_TOKENS; j++) {
+        for (uint32_t j = 0; j < count; j++) {
             acc[j] = fmaf(q[d], kv_load(page, form->type, index + j), acc[j]);
         }
     }
-    for (uint32_t j = 0; j < KV_PAGE_TOKENS; j++) {
+    for (uint32_t j = 0; j < count; j++) {
         score[j] = acc[j] * scale;
+    }
+}
+
+/* A whole page is an instance of its own, which vectorises. */
+static void attention_scores(const struct kv_form *form, const void *page, uint32_t head,
+                             const float *q, float scale, uint32_t count,
+                             float score[KV_PAGE_TOKENS]) {
+    if (count == KV_PAGE_TOKENS) {
+        attention_scores_of(form, page, head, q, scale, KV_PAGE_TOKENS, score);
+    } else {
+        attention_scores_of(form, page, head, q, scale, count, score);
     }
 }
 
@@ -37,6 +50,11 @@ struct attention_state {
     float *out; /* [d] */
 };
 
+/* Of a page, where `left` tokens are left. */
+static uint32_t attention_page_tokens(uint32_t left) {
+    return left < KV_PAGE_TOKENS ? left : KV_PAGE_TOKENS;
+}
+
 /* The keys of one block, alone: max, sum of weights and weighted values. */
 static void attention_block(const struct attention_args *args, uint32_t slot, uint32_t head,
                             const float *q, uint32_t first, uint32_t count,
@@ -45,7 +63,8 @@ static void attention_block(const struct attention_args *args, uint32_t slot, ui
     float weight[ATTENTION_BLOCK_TOKENS];
     float scale = canonical_attention_scale(form->head_dim);
     for (uint32_t j = 0; j < count; j += KV_PAGE_TOKENS) {
-        attention_scores(form, kv_page(&args->kv, slot, first + j), head, q, scale, weight + j);
+        attention_scores(form, kv_page(&args->kv, slot, first + j), head, q, scale,
+                         attention_page_tokens(count - j), weight + j);
     }
     block->max = weight[0];
     for (uint32_t j = 1; j < count; j++) {
@@ -57,9 +76,8 @@ static void attention_block(const struct attention_args *args, uint32_t slot, ui
     block->sum = canonical_segment_sum(weight, count);
     memset(block->out, 0, form->head_dim * sizeof(float));
     for (uint32_t j = 0; j < count; j += KV_PAGE_TOKENS) {
-        uint32_t left = count - j;
         attention_values(form, kv_page(&args->kv, slot, first + j), head, weight + j,
-                         left < KV_PAGE_TOKENS ? left : KV_PAGE_TOKENS, block->out);
+                         attention_page_tokens(count - j), block->out);
     }
 }
 

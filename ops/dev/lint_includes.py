@@ -23,7 +23,7 @@ HOMES = {
     "cjson/": r"schemas/json\w*\.c",
     "openssl/": r"schemas/sha256\.c",
     "librdkafka/": r"consumer/kafka_\w+\.[ch]",
-    "hiredis/": r"consumer/status_(link|client)\.c",
+    "hiredis/": r"consumer/status_(link|client|connection)\.c",
     "cuda": r"kernels/cuda/.*",
     "cublas": r"kernels/cuda/.*",
     "immintrin.h": r"kernels/(x86/.*|\w+\.[ch])",

@@ -1,4 +1,5 @@
-/* The INT8 matrix product on panels. */
+#include "kernels/x86/avx2/gemm_i8.h"
+
 #include "kernels/cpu_device.h"
 #include "kernels/reference/check.h"
 #include "kernels/x86/avx2/avx2.h"
@@ -30,7 +31,8 @@ static void gemm_i8_range(void *context, uint32_t begin, uint32_t end, uint32_t 
     }
 }
 
-enum kernels_status avx2_gemm_i8(struct device *device, const struct gemm_i8_args *args) {
+enum kernels_status avx2_gemm_i8_by(struct device *device, const struct gemm_i8_args *args,
+                                    pool_range_fn *panels) {
     if (!check_gemm_i8(args)) {
         return KERNELS_INVALID;
     }
@@ -38,8 +40,11 @@ enum kernels_status avx2_gemm_i8(struct device *device, const struct gemm_i8_arg
         return reference_gemm_i8(device, args);
     }
     struct gemm_i8_args job = *args;
-    pool_run_ranges(cpu_device_pool(device), gemm_i8_range, &job,
-                    reference_panels(args->weight->form.n),
+    pool_run_ranges(cpu_device_pool(device), panels, &job, reference_panels(args->weight->form.n),
                     (uint64_t)args->rows * args->weight->form.k / 4);
     return KERNELS_OK;
+}
+
+enum kernels_status avx2_gemm_i8(struct device *device, const struct gemm_i8_args *args) {
+    return avx2_gemm_i8_by(device, args, gemm_i8_range);
 }

@@ -3,21 +3,14 @@
  * panels of outputs at a time. */
 #include <immintrin.h>
 
-#include "kernels/cpu_device.h"
-#include "kernels/reference/check.h"
 #include "kernels/reference/weight.h"
 #include "kernels/x86/avx2/avx2.h"
+#include "kernels/x86/avx2/linear_f32_tiles.h"
 
 /* ---------------------------------------------------------------- kernels */
 
-#define LINEAR_F32_ROWS 6u                          /* 12 chains of 8 outputs */
-#define LINEAR_F32_PANELS 4u                        /* panels of a tile */
+#define LINEAR_F32_PANELS 4u /* of a tile; six rows of a panel are 12 chains of 8 outputs */
 #define LINEAR_F32_VECTORS (2u * LINEAR_F32_PANELS) /* of 8 outputs */
-
-struct linear_f32_job {
-    const struct linear_f32_args *args;
-    const float *bias; /* [N16] or NULL */
-};
 
 /* Eight weights of a step as f32: weights `index` to `index` + 7 of the panels. */
 static inline __m256 linear_f32_weights(const void *values, size_t index, const bool half) {
@@ -132,12 +125,11 @@ linear_f32_block(const struct linear_f32_job *job, uint32_t panel, uint32_t t,
     linear_f32_store_block(job, panel, t, panels, rows, out);
 }
 
-/* The same over `panels` panels for any number of rows up to LINEAR_F32_ROWS. */
-static inline __attribute__((always_inline)) void linear_f32_rows(const struct linear_f32_job *job,
-                                                                  uint32_t panel, uint32_t panels,
-                                                                  uint32_t t, uint32_t rows,
-                                                                  const bool half) {
-    uint32_t p = panel, end = panel + panels;
+/* The same over panels begin .. end - 1 for any number of rows up to LINEAR_F32_ROWS. */
+static inline __attribute__((always_inline)) void
+linear_f32_panels(const struct linear_f32_job *job, uint32_t begin, uint32_t end, uint32_t t,
+                  uint32_t rows, const bool half) {
+    uint32_t p = begin;
     for (; rows == 1 && p + 4 <= end; p += 4) {
         linear_f32_block(job, p, t, 4, 1, half);
     }
@@ -160,50 +152,24 @@ static inline __attribute__((always_inline)) void linear_f32_rows(const struct l
     }
 }
 
-static void linear_f32_rows_f16(const struct linear_f32_job *job, uint32_t panel, uint32_t panels,
-                                uint32_t t, uint32_t rows) {
-    linear_f32_rows(job, panel, panels, t, rows, true);
+static void linear_f32_panels_f16(const struct linear_f32_job *job, uint32_t begin, uint32_t end,
+                                  uint32_t t, uint32_t rows) {
+    linear_f32_panels(job, begin, end, t, rows, true);
 }
 
-static void linear_f32_rows_f32(const struct linear_f32_job *job, uint32_t panel, uint32_t panels,
-                                uint32_t t, uint32_t rows) {
-    linear_f32_rows(job, panel, panels, t, rows, false);
+static void linear_f32_panels_f32(const struct linear_f32_job *job, uint32_t begin, uint32_t end,
+                                  uint32_t t, uint32_t rows) {
+    linear_f32_panels(job, begin, end, t, rows, false);
 }
 
 /* ---------------------------------------------------------------- launchers */
 
-/* Tiles of LINEAR_F32_PANELS panels; rows in nearly equal blocks, so that none is left with one. */
-static void linear_f32_range(void *context, uint32_t begin, uint32_t end, uint32_t worker) {
-    (void)worker;
-    const struct linear_f32_job *job = context;
-    const struct weight_form *form = &job->args->weight->form;
-    uint32_t rows = job->args->rows, panel_count = reference_panels(form->n);
-    uint32_t blocks = (rows - 1) / LINEAR_F32_ROWS + 1;
-    for (uint32_t tile = begin; tile < end; tile++) {
-        uint32_t panel = tile * LINEAR_F32_PANELS, left = panel_count - panel;
-        uint32_t panels = left < LINEAR_F32_PANELS ? left : LINEAR_F32_PANELS;
-        uint32_t t = 0;
-        for (uint32_t b = 0; b < blocks; b++) {
-            uint32_t count = rows / blocks + (b < rows % blocks);
-            if (form->type == ELEMENT_F16) {
-                linear_f32_rows_f16(job, panel, panels, t, count);
-            } else {
-                linear_f32_rows_f32(job, panel, panels, t, count);
-            }
-            t += count;
-        }
-    }
-}
-
 enum kernels_status avx2_linear_f32(struct device *device, const struct linear_f32_args *args) {
-    if (!check_linear_f32(args)) {
-        return KERNELS_INVALID;
-    }
-    const struct weight_form *form = &args->weight->form;
-    struct linear_f32_job job = {
-        args, reference_weight_view(args->weight, reference_weight_values_bytes(form)).bias};
-    uint32_t tiles = (reference_panels(form->n) - 1) / LINEAR_F32_PANELS + 1;
-    pool_run_ranges(cpu_device_pool(device), linear_f32_range, &job, tiles,
-                    (uint64_t)args->rows * form->k * 2u);
-    return KERNELS_OK;
+    static const struct linear_f32_kernels kernels = {
+        .f16 = linear_f32_panels_f16,
+        .f32 = linear_f32_panels_f32,
+        .panels = LINEAR_F32_PANELS,
+        .row_cost = 2u,
+    };
+    return avx2_linear_f32_by(device, args, &kernels);
 }

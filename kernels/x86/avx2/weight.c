@@ -14,21 +14,10 @@ enum kernels_status avx2_weight_packed_bytes(const struct weight_form *form, siz
     return status;
 }
 
-static void avx2_pack_panels(const struct weight_form *form, const int8_t *values, int8_t *packed) {
-    memset(packed, 0, avx2_weight_values_bytes(form));
-    for (uint32_t n = 0; n < form->n; n++) {
-        int8_t *to = packed + (n / REFERENCE_PANEL) * avx2_panel_bytes(form->k) +
-                     (size_t)(n % REFERENCE_PANEL) * AVX2_STEP;
-        for (uint32_t k = 0; k < form->k; k++) {
-            to[(size_t)(k / AVX2_STEP) * REFERENCE_PANEL * AVX2_STEP + k % AVX2_STEP] =
-                values[(size_t)n * form->k + k];
-        }
-    }
-}
-
-enum kernels_status avx2_weight_pack(const struct weight_form *form,
-                                     const struct weight_source *source, void *packed, char *err,
-                                     size_t err_bytes) {
+enum kernels_status avx2_weight_pack_by(const struct weight_form *form,
+                                        const struct weight_source *source,
+                                        avx2_pack_output_fn *pack_output, void *packed, char *err,
+                                        size_t err_bytes) {
     if (!avx2_takes(form)) {
         return reference_weight_pack(form, source, packed, err, err_bytes);
     }
@@ -37,10 +26,29 @@ enum kernels_status avx2_weight_pack(const struct weight_form *form,
         status = reference_weight_check_source(form, source, err, err_bytes);
     }
     if (status == KERNELS_OK) {
-        struct reference_weight_layout layout =
-            reference_weight_layout(form, avx2_weight_values_bytes(form));
-        avx2_pack_panels(form, source->values, packed);
+        size_t values_bytes = avx2_weight_values_bytes(form);
+        struct reference_weight_layout layout = reference_weight_layout(form, values_bytes);
+        memset(packed, 0, values_bytes);
+        for (uint32_t n = 0; n < form->n; n++) {
+            pack_output(form, (const int8_t *)source->values + (size_t)n * form->k, n, packed);
+        }
         reference_weight_pack_sections(form, source, &layout, packed);
     }
     return status;
+}
+
+static void avx2_pack_output(const struct weight_form *form, const int8_t *values, uint32_t n,
+                             uint8_t *packed) {
+    uint8_t *to = packed + (n / REFERENCE_PANEL) * avx2_panel_bytes(form->k) +
+                  (size_t)(n % REFERENCE_PANEL) * AVX2_STEP;
+    for (uint32_t k = 0; k < form->k; k++) {
+        to[(size_t)(k / AVX2_STEP) * REFERENCE_PANEL * AVX2_STEP + k % AVX2_STEP] =
+            (uint8_t)values[k];
+    }
+}
+
+enum kernels_status avx2_weight_pack(const struct weight_form *form,
+                                     const struct weight_source *source, void *packed, char *err,
+                                     size_t err_bytes) {
+    return avx2_weight_pack_by(form, source, avx2_pack_output, packed, err, err_bytes);
 }

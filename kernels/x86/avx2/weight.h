@@ -29,4 +29,14 @@ static inline size_t avx2_weight_values_bytes(const struct weight_form *form) {
     return reference_panels(form->n) * avx2_panel_bytes(form->k);
 }
 
+/* Puts the K values of output n where the tier reads them; the rest of `packed` is zero. */
+typedef void avx2_pack_output_fn(const struct weight_form *form, const int8_t *values, uint32_t n,
+                                 uint8_t *packed);
+
+/* weight_pack of ops.h for a tier of these forms and this many bytes. */
+enum kernels_status avx2_weight_pack_by(const struct weight_form *form,
+                                        const struct weight_source *source,
+                                        avx2_pack_output_fn *pack_output, void *packed, char *err,
+                                        size_t err_bytes);
+
 #endif

@@ -1,6 +1,5 @@
 /* The INT8 matrix product on panels. */
-#include "kernels/cpu_device.h"
-#include "kernels/reference/check.h"
+#include "kernels/x86/avx2/gemm_i8.h"
 #include "kernels/x86/avx512/avx512.h"
 #include "kernels/x86/avx512/int8.h"
 #include "kernels/x86/avx512/mask.h"
@@ -31,15 +30,5 @@ static void gemm_i8_range(void *context, uint32_t begin, uint32_t end, uint32_t 
 }
 
 enum kernels_status avx512_gemm_i8(struct device *device, const struct gemm_i8_args *args) {
-    if (!check_gemm_i8(args)) {
-        return KERNELS_INVALID;
-    }
-    if (!avx2_takes(&args->weight->form)) {
-        return reference_gemm_i8(device, args);
-    }
-    struct gemm_i8_args job = *args;
-    pool_run_ranges(cpu_device_pool(device), gemm_i8_range, &job,
-                    reference_panels(args->weight->form.n),
-                    (uint64_t)args->rows * args->weight->form.k / 4);
-    return KERNELS_OK;
+    return avx2_gemm_i8_by(device, args, gemm_i8_range);
 }

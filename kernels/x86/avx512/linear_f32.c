@@ -3,22 +3,15 @@
  * run side by side: fewer rows take more panels at a time. */
 #include <immintrin.h>
 
-#include "kernels/cpu_device.h"
-#include "kernels/reference/check.h"
 #include "kernels/reference/weight.h"
+#include "kernels/x86/avx2/linear_f32_tiles.h"
 #include "kernels/x86/avx512/avx512.h"
 #include "kernels/x86/avx512/mask.h"
 
 /* ---------------------------------------------------------------- kernels */
 
-#define LINEAR_F32_ROWS 6u         /* rows and */
-#define LINEAR_F32_PANELS 4u       /* panels of a tile: 24 chains of 16 outputs */
-#define LINEAR_F32_PANELS_ALONE 8u /* panels for a row alone */
-
-struct linear_f32_job {
-    const struct linear_f32_args *args;
-    const float *bias; /* [N16] or NULL */
-};
+#define LINEAR_F32_PANELS 4u       /* side by side: with six rows, 24 chains of 16 outputs */
+#define LINEAR_F32_PANELS_ALONE 8u /* of a tile, and side by side for a row alone */
 
 /* The 16 weights of a step, `index` onwards of the panels, as f32. */
 static inline __m512 linear_f32_weights(const void *values, size_t index, const bool half) {
@@ -178,39 +171,12 @@ static void linear_f32_panels_f32(const struct linear_f32_job *job, uint32_t beg
 
 /* ---------------------------------------------------------------- launchers */
 
-/* Items are LINEAR_F32_PANELS_ALONE panels; rows in nearly equal blocks, so that none is left with
- * one. */
-static void linear_f32_range(void *context, uint32_t begin, uint32_t end, uint32_t worker) {
-    (void)worker;
-    const struct linear_f32_job *job = context;
-    const struct weight_form *form = &job->args->weight->form;
-    uint32_t rows = job->args->rows, panel_count = reference_panels(form->n);
-    uint32_t blocks = (rows - 1) / LINEAR_F32_ROWS + 1;
-    for (uint32_t item = begin; item < end; item++) {
-        uint32_t panel = item * LINEAR_F32_PANELS_ALONE, left = panel_count - panel;
-        uint32_t last = panel + (left < LINEAR_F32_PANELS_ALONE ? left : LINEAR_F32_PANELS_ALONE);
-        uint32_t t = 0;
-        for (uint32_t b = 0; b < blocks; b++) {
-            uint32_t count = rows / blocks + (b < rows % blocks);
-            if (form->type == ELEMENT_F16) {
-                linear_f32_panels_f16(job, panel, last, t, count);
-            } else {
-                linear_f32_panels_f32(job, panel, last, t, count);
-            }
-            t += count;
-        }
-    }
-}
-
 enum kernels_status avx512_linear_f32(struct device *device, const struct linear_f32_args *args) {
-    if (!check_linear_f32(args)) {
-        return KERNELS_INVALID;
-    }
-    const struct weight_form *form = &args->weight->form;
-    struct linear_f32_job job = {
-        args, reference_weight_view(args->weight, reference_weight_values_bytes(form)).bias};
-    uint32_t items = (reference_panels(form->n) - 1) / LINEAR_F32_PANELS_ALONE + 1;
-    pool_run_ranges(cpu_device_pool(device), linear_f32_range, &job, items,
-                    (uint64_t)args->rows * form->k * 3u);
-    return KERNELS_OK;
+    static const struct linear_f32_kernels kernels = {
+        .f16 = linear_f32_panels_f16,
+        .f32 = linear_f32_panels_f32,
+        .panels = LINEAR_F32_PANELS_ALONE,
+        .row_cost = 3u,
+    };
+    return avx2_linear_f32_by(device, args, &kernels);
 }

@@ -11,7 +11,7 @@ static void avx512_pack_output(const struct weight_form *form, const int8_t *val
                   (size_t)(panel % AVX512_I8_PANELS) * AVX512_PANEL_STEP_BYTES +
                   (size_t)(n % REFERENCE_PANEL) * AVX2_STEP;
     for (uint32_t k = 0; k < form->k; k++) {
-        uint8_t bits = (uint8_t)values[(size_t)n * form->k + k];
+        uint8_t bits = (uint8_t)values[k];
         to[k / AVX2_STEP * step_bytes + k % AVX2_STEP] = bits ^ 0x80u; /* w + 128 */
     }
 }
@@ -19,21 +19,5 @@ static void avx512_pack_output(const struct weight_form *form, const int8_t *val
 enum kernels_status avx512_weight_pack(const struct weight_form *form,
                                        const struct weight_source *source, void *packed, char *err,
                                        size_t err_bytes) {
-    if (!avx2_takes(form)) {
-        return reference_weight_pack(form, source, packed, err, err_bytes);
-    }
-    enum kernels_status status = reference_weight_check_form(form, err, err_bytes);
-    if (status == KERNELS_OK) {
-        status = reference_weight_check_source(form, source, err, err_bytes);
-    }
-    if (status == KERNELS_OK) {
-        size_t values_bytes = avx2_weight_values_bytes(form);
-        struct reference_weight_layout layout = reference_weight_layout(form, values_bytes);
-        memset(packed, 0, values_bytes);
-        for (uint32_t n = 0; n < form->n; n++) {
-            avx512_pack_output(form, source->values, n, packed);
-        }
-        reference_weight_pack_sections(form, source, &layout, packed);
-    }
-    return status;
+    return avx2_weight_pack_by(form, source, avx512_pack_output, packed, err, err_bytes);
 }
