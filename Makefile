@@ -93,8 +93,10 @@ SRC_tests    := $(wildcard tests/unit/test_*.c tests/kernels/test_*.c tests/comp
                   tests/golden/test_*.c)
 SRC_fuzz     := $(wildcard tests/fuzz/fuzz_*.c)
 SRC_bench    := $(wildcard tests/bench/bench_*.c)
+SRC_tiny     := tests/integration/make_tiny_llama.c
 SRC_layers   := $(foreach l,$(LAYERS),$(SRC_$(l)))
 SRC_all      := $(SRC_layers) $(SRC_main) $(SRC_support) $(SRC_tests) $(SRC_fuzz) $(SRC_bench) \
+                $(SRC_tiny) \
                 $(wildcard tests/fuzz/replay_main.c)
 HEADERS      := $(wildcard schemas/*.h kernels/*.h kernels/*/*.h kernels/*/*/*.h engine/*.h \
                   consumer/*.h tests/support/*.h tests/fuzz/*.h)
@@ -170,6 +172,13 @@ $(PROGRAM): $(call objects,$(SRC_main)) $(LAYER_LIBS)
 $(TEST_BINS): $(BUILD)/%: $(BUILD)/%.c.o $(SUPPORT) $(LAYER_LIBS)
 	$(call say,LINK,$@)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS) -lcmocka
 
+# A model that is loaded at once and answers at once, for the workers of integration tests.
+TINY_MODEL := $(BUILD)/tests/tiny_llama.gguf
+$(BUILD)/$(SRC_tiny:.c=): $(BUILD)/$(SRC_tiny).o $(SUPPORT) $(LAYER_LIBS)
+	$(call say,LINK,$@)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS) -lcmocka
+$(TINY_MODEL): $(BUILD)/$(SRC_tiny:.c=)
+	$(call say,GEN,$@)$< > $@
+
 # This test fails allocations one by one: the linker sends those of the layers through it. private:
 # what it depends on is linked, and flagged, like everything else.
 $(BUILD)/tests/unit/test_out_of_memory: private ALL_LDFLAGS += \
@@ -210,11 +219,11 @@ TSAN_TESTS := $(filter $(SRC_tests:tests/unit/test_%.c=%) $(SRC_tests:tests/kern
 test: deps                                        ## all tests; T=name[:case] runs one
 	$(Q)$(SUBMAKE) run-tests
 
-tests: $(SELECTED) $(if $(findstring integration,$(SUITES)),all crash)
+tests: $(SELECTED) $(if $(findstring integration,$(SUITES)),all crash $(TINY_MODEL))
 run-tests: tests $(MODEL_FILE)
 	$(Q)$(RUN_TESTS)
 
-.PHONY: integration check check-all check-asan check-ubsan check-tsan check-clients check-valgrind
+.PHONY: integration check check-all check-asan check-ubsan check-tsan check-clients check-faults check-valgrind
 integration: deps                                 ## only the tests against real Kafka and Redis
 	$(Q)$(SUBMAKE) run-tests SUITES=integration
 
@@ -226,6 +235,7 @@ check: deps                                       ## lint, test and sanitizers
 
 check-all: check                                  ## everything, the long ones too
 	$(Q)$(SUBMAKE) check-clients
+	$(Q)$(SUBMAKE) check-faults
 	$(Q)$(SUBMAKE) check-valgrind
 	$(Q)$(SUBMAKE) fuzz FUZZ_SECONDS=600
 
@@ -242,6 +252,9 @@ check-tsan:                                       ## our own threads under Threa
 check-clients: deps                               ## the clients of ops/clients, in Java and JavaScript
 	$(Q)ops/dev/deps.sh clients
 	$(Q)$(SUBMAKE) run-tests SUITES=integration/clients
+
+check-faults: deps                                ## the faults that take long: servers, network, rebalances, shutdown
+	$(Q)$(SUBMAKE) run-tests SUITES=integration/faults
 
 check-valgrind:                                   ## unit tests under valgrind
 	$(Q)$(SUBMAKE) tests VARIANT=debug SUITES=unit

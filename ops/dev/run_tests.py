@@ -23,9 +23,9 @@ from dataclasses import dataclass, field
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 C_SUITES = ("unit", "kernels", "component", "golden")
-PYTEST_SUITES = ("integration", "golden", "tools", "integration/clients")
+LONG_SUITES = ("integration/clients", "integration/faults")  # run only by name
+PYTEST_SUITES = ("integration", "golden", "tools", *LONG_SUITES)
 SUITES = ("unit", "kernels", "component", "golden", "tools", "fuzz", "integration")
-LONG_SUITES = ("integration/clients",)  # need more packages: run only by name
 ALLOWED_SKIP_IN_CI = "this CPU lacks"
 BINARY_TIMEOUT_S = 180
 PYTEST_TIMEOUT_S = 900

@@ -6,6 +6,7 @@
         assert space.results(1)[0].value["status"] == "done"
 """
 
+import functools
 import itertools
 import json
 import os
@@ -23,11 +24,13 @@ from confluent_kafka.admin import AdminClient, NewTopic
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "support"))
 
+from answer_reader import AnswerReader  # noqa: E402
 from services import KafkaServer, Program, RedisServer, wait_until  # noqa: E402
 
 BUILD = pathlib.Path(os.environ.get("SOLFLEET_BUILD", ROOT / "build" / "release"))
 SOLFLEET = ROOT / "build" / "solfleet" if BUILD.name == "release" else BUILD / "solfleet"
 CRASH_SOLFLEET = ROOT / "build" / "crash" / "solfleet"  # with the points of engine/crash_point.h
+TINY_MODEL = BUILD / "tests" / "tiny_llama.gguf"  # answers at once, nothing of sense
 MODEL = ROOT / "models" / "SmolLM2-135M-Instruct.Q4_1.gguf"
 WORKER_READY = "ready"  # a word that the worker logs once it takes jobs
 TIMEOUT_S = 60
@@ -48,6 +51,34 @@ def kafka(tmp_path_factory):
 def redis_server(tmp_path_factory):
     with RedisServer(tmp_path_factory.mktemp("redis")) as server:
         yield server.start()
+
+
+@pytest.fixture(scope="module")
+def own_kafka(tmp_path_factory):
+    """A broker for the tests of a file, which may kill it."""
+    with KafkaServer(tmp_path_factory.mktemp("own-kafka")) as server:
+        yield server.start()
+
+
+@pytest.fixture
+def own_redis(tmp_path):
+    """A redis-server for one test, which may do with it what it likes."""
+    with RedisServer(tmp_path / "own-redis") as server:
+        yield server.start()
+
+
+@pytest.fixture
+def read_answers():
+    """read_answers(space): an AnswerReader of it, closed at the end."""
+    readers = []
+
+    def read(space):
+        readers.append(AnswerReader(space))
+        return readers[-1]
+
+    yield read
+    for reader in readers:
+        reader.close()
 
 
 @pytest.fixture(scope="session")
@@ -222,7 +253,7 @@ def record_of(message):
 def make_space(kafka, redis_server):
     spaces = []
 
-    def make(partitions=3):
+    def make(partitions=3, kafka=kafka, redis_server=redis_server):
         space = Space(kafka, redis_server, partitions)
         space.create_topics()
         spaces.append(space)
@@ -238,24 +269,29 @@ def space(make_space):
     return make_space()
 
 
+def await_ready(worker):
+    def is_ready():
+        assert worker.alive(), f"the worker ended: {worker.log()[-4000:]}"
+        return WORKER_READY in worker.log()
+    wait_until(is_ready, TIMEOUT_S, f"worker is ready: {worker.log()[-4000:]}")
+
+
 @pytest.fixture
-def start_worker(space, solfleet, tmp_path, request):
-    """start_worker(*options, env={}, ready=True): a worker process of this space, ready for jobs.
+def start_worker_of(solfleet, tmp_path, request):
+    """start_worker_of(space, *options, env={}, ready=True, program=...): a worker process of a
+    space, ready for jobs.
 
     All are stopped at the end; their logs are shown when the test fails.
     """
     workers = []
     numbers = itertools.count(1)
 
-    def start(*options, env=None, ready=True):
-        worker = Program([solfleet, "worker", *options], tmp_path / f"worker-{next(numbers)}.log",
+    def start(space, *options, env=None, ready=True, program=solfleet):
+        worker = Program([program, "worker", *options], tmp_path / f"worker-{next(numbers)}.log",
                          env={**space.env, **(env or {})})
         workers.append(worker.start())
         if ready:
-            def is_ready():
-                assert worker.alive(), f"the worker ended: {worker.log()[-4000:]}"
-                return WORKER_READY in worker.log()
-            wait_until(is_ready, TIMEOUT_S, f"worker is ready: {worker.log()[-4000:]}")
+            await_ready(worker)
         return worker
 
     yield start
@@ -263,6 +299,12 @@ def start_worker(space, solfleet, tmp_path, request):
         worker.stop()
         if getattr(request.node, "failed", False):
             print(f"--- {worker.log_path.name}\n{worker.log()[-6000:]}")
+
+
+@pytest.fixture
+def start_worker(space, start_worker_of):
+    """start_worker(*options, env={}, ready=True): as start_worker_of, of this test's space."""
+    return functools.partial(start_worker_of, space)
 
 
 @pytest.fixture

@@ -193,6 +193,25 @@ class KafkaServer(Program):
     def brokers(self):
         return f"127.0.0.1:{self.port}"
 
+    def add_listener(self, advertised_port, name="PROXIED"):
+        """One more listener, whose clients are told to come by `advertised_port`, a proxy's say.
+        Before the start. Returns its own port."""
+        port = free_port()
+        lines = []
+        for line in self.properties.read_text().splitlines():
+            key = line.split("=")[0]
+            line += {"listeners": f",{name}://127.0.0.1:{port}",
+                     "advertised.listeners": f",{name}://127.0.0.1:{advertised_port}",
+                     "listener.security.protocol.map": f",{name}:PLAINTEXT"}.get(key, "")
+            lines.append(line)
+        self.properties.write_text("\n".join(lines) + "\n")
+        return port
+
+    def set_property(self, name, value):
+        """Before the start."""
+        with open(self.properties, "a", encoding="utf-8") as properties:
+            properties.write(f"{name}={value}\n")
+
     def format(self):
         done = subprocess.run(
             _java("kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(self.properties)),

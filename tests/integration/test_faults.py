@@ -1,0 +1,82 @@
+"""Servers that die, hang and come back empty under a worker. What takes long lies in faults/."""
+
+import time
+
+from services import wait_until
+
+SESSION = ("--kafka.session.timeout.ms", "6000", "--kafka.heartbeat.interval.ms", "500")
+NULL = ("--engine", "null", "--json", "--commit-interval-ms", "50", *SESSION)
+JOBS = 300
+# The null engine answers one job after another of those it has: a few hundred last seconds.
+SLOWLY = ("--null-delay-us", "20000", "--max-queue-size", "16", "--high-water", "32")
+
+
+def ids(first, count):
+    return [f"j{i}" for i in range(first, first + count)]
+
+
+def jobs(names):
+    return [{"request_id": name, "prompt": f"Answer {name}"} for name in names]
+
+
+def await_states(space, names, state, timeout_s=30):
+    wait_until(lambda: all(space.status(i).get("state") == state for i in names), timeout_s,
+               f"all are {state}: {[i for i in names if space.status(i).get('state') != state][:5]}",
+               step_s=0.1)
+
+
+def test_answers_all_though_the_broker_is_killed_and_restarted(
+        own_kafka, make_space, start_worker_of, read_answers):
+    space = make_space(kafka=own_kafka)
+    reader = read_answers(space)
+    worker = start_worker_of(space, *NULL, *SLOWLY)
+    space.produce(*jobs(ids(0, JOBS)))
+    reader.await_answers(ids(0, JOBS), count=JOBS // 4)
+    own_kafka.kill()
+    own_kafka.start()
+    space.produce(*jobs(ids(JOBS, 20)))
+    reader.await_answers(ids(0, JOBS + 20))
+    space.await_all_committed()
+    assert worker.alive()
+    extra = reader.audit(ids(0, JOBS + 20))
+    print(f"{extra} records twice")
+    await_states(space, ids(0, JOBS + 20), "done")
+
+
+def test_answers_all_though_redis_is_killed_and_comes_back_empty(
+        own_redis, make_space, start_worker_of, read_answers):
+    space = make_space(redis_server=own_redis)
+    reader = read_answers(space)
+    worker = start_worker_of(space, *NULL, *SLOWLY)
+    space.produce(*jobs(ids(0, JOBS)))
+    reader.await_answers(ids(0, JOBS), count=JOBS // 4)
+    own_redis.kill()
+    reader.await_answers(ids(0, JOBS), count=JOBS // 2)  # it serves on without
+    own_redis.start()
+    assert not space.redis.keys("*") or all(
+        space.redis.ttl(key) > 0 for key in space.redis.keys("*"))
+    reader.await_answers(ids(0, JOBS))
+    space.produce(*jobs(ids(JOBS, 20)))
+    reader.await_answers(ids(0, JOBS + 20))
+    space.await_all_committed()
+    assert worker.alive()
+    assert reader.audit(ids(0, JOBS + 20)) == 0
+    await_states(space, ids(JOBS, 20), "done")
+
+
+def test_answers_on_while_redis_hangs_and_writes_the_statuses_after(
+        own_redis, make_space, start_worker_of, read_answers):
+    space = make_space(redis_server=own_redis)
+    reader = read_answers(space)
+    worker = start_worker_of(space, *NULL, *SLOWLY)
+    space.produce(*jobs(ids(0, JOBS)))
+    reader.await_answers(ids(0, JOBS), count=JOBS // 4)
+    own_redis.pause()
+    began_s = time.monotonic()
+    reader.await_answers(ids(0, JOBS))
+    print(f"{time.monotonic() - began_s:.1f} s with Redis hung")
+    own_redis.resume()
+    await_states(space, ids(0, JOBS), "done")
+    space.await_all_committed()
+    assert worker.alive()
+    assert reader.audit(ids(0, JOBS)) == 0
