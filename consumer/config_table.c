@@ -69,6 +69,8 @@ const struct config_option config_table_options[] = {
     INT(max_model_len, "0", 0, 1048576, ENGINES | PLANNING,
         "most tokens of prompt and answer; 0: 4096 or what the model allows, if less"),
     INT(max_queue_delay_ms, "50", 0, 60000, BATCHING, "longest wait for company on an idle device"),
+    INT(priority_ageing_ms, "2000", 0, 3600000, BATCHING,
+        "waiting that makes up for one level of priority"),
     BOOL(bucket_strict, "false", BATCHING, "do not fill a batch from buckets of other lengths"),
     INT(repetition_cycles, "8", 0, 65536, ENGINES,
         "end an answer whose last tokens repeat one cycle so many times exactly; 0: never, else 2 "

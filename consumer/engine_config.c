@@ -45,6 +45,7 @@ void engine_config_options(const struct config *config, struct engine_options *o
         .prefill_chunk_tokens = (uint32_t)config->prefill_chunk_tokens,
         .max_model_len = (uint32_t)config->max_model_len,
         .max_queue_delay_ms = config->max_queue_delay_ms > 0 ? config->max_queue_delay_ms : -1,
+        .priority_ageing_ms = config->priority_ageing_ms > 0 ? config->priority_ageing_ms : -1,
         .bucket_strict = config->bucket_strict,
         .repetition_cycles =
             config->repetition_cycles > 0 ? (int32_t)config->repetition_cycles : -1,

@@ -56,6 +56,7 @@ struct engine_options {
     uint32_t prefill_chunk_tokens; /* 256 */
     uint32_t max_model_len;        /* min(4096, the model's) */
     int64_t max_queue_delay_ms;    /* 50; -1 = no delay */
+    int64_t priority_ageing_ms;    /* 2000: see wait_queue.h; -1 = a level ages at once */
     bool bucket_strict;
     int32_t repetition_cycles;        /* 8; -1 = never stop an answer for repeating itself */
     uint32_t repetition_cycle_tokens; /* 64 */

@@ -11,6 +11,7 @@
 #define ENGINE_PLAN_CHUNK_MAX (1u << 16)
 #define ENGINE_PLAN_TOKENS_MAX (1u << 24)
 #define ENGINE_PLAN_DELAY_MS_MAX 3600000
+#define ENGINE_PLAN_AGEING_MS_MAX 3600000
 #define ENGINE_PLAN_FREE_SHARE 4 /* the default KV cache takes at most this part of free memory */
 
 /* ---------------------------------------------------------------- options */
@@ -31,6 +32,11 @@ void engine_plan_fill_defaults(struct engine_options *options) {
         options->max_queue_delay_ms = 50;
     } else if (options->max_queue_delay_ms < 0) {
         options->max_queue_delay_ms = 0;
+    }
+    if (options->priority_ageing_ms == 0) {
+        options->priority_ageing_ms = 2000;
+    } else if (options->priority_ageing_ms < 0) {
+        options->priority_ageing_ms = 0;
     }
     options->repetition_cycles = options->repetition_cycles != 0 ? options->repetition_cycles : 8;
     engine_plan_default(&options->repetition_cycle_tokens, 64);
@@ -63,6 +69,7 @@ enum engine_status engine_plan_check(const struct engine_options *options,
         {"max_batch_tokens", options->max_batch_tokens, 1, ENGINE_PLAN_TOKENS_MAX},
         {"prefill_chunk_tokens", options->prefill_chunk_tokens, 1, ENGINE_PLAN_CHUNK_MAX},
         {"max_queue_delay_ms", options->max_queue_delay_ms, 0, ENGINE_PLAN_DELAY_MS_MAX},
+        {"priority_ageing_ms", options->priority_ageing_ms, 0, ENGINE_PLAN_AGEING_MS_MAX},
         {"progress_interval_ms", options->progress_interval_ms, 1, ENGINE_PLAN_DELAY_MS_MAX},
         {"repetition_cycles", options->repetition_cycles < 0 ? 2 : options->repetition_cycles, 2,
          ENGINE_PLAN_TOKENS_MAX},

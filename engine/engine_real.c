@@ -99,15 +99,16 @@ static bool engine_real_init_tables(struct engine_real *real,
                                     const struct forward_options *forward) {
     const struct engine_options *options = &real->options;
     uint32_t tickets_max = real->base.tickets_max;
-    struct scheduler_limits scheduler = {.handles_max = tickets_max,
-                                         .max_batch_size = options->max_batch_size,
-                                         .max_running = options->max_running,
-                                         .max_batch_tokens = options->max_batch_tokens,
-                                         .prefill_chunk_tokens = options->prefill_chunk_tokens,
-                                         .pages_total = forward->page_count - 1,
-                                         .max_queue_delay_ns =
-                                             options->max_queue_delay_ms * CLOCK_NS_PER_MS,
-                                         .bucket_strict = options->bucket_strict};
+    struct scheduler_limits scheduler = {
+        .handles_max = tickets_max,
+        .max_batch_size = options->max_batch_size,
+        .max_running = options->max_running,
+        .max_batch_tokens = options->max_batch_tokens,
+        .prefill_chunk_tokens = options->prefill_chunk_tokens,
+        .pages_total = forward->page_count - 1,
+        .max_queue_delay_ns = options->max_queue_delay_ms * CLOCK_NS_PER_MS,
+        .priority_ageing_ns = options->priority_ageing_ms * CLOCK_NS_PER_MS,
+        .bucket_strict = options->bucket_strict};
     struct intake_limits intake = {.max_model_len = options->max_model_len,
                                    .pages_total = forward->page_count - 1,
                                    .repetition = engine_real_repetition(options)};

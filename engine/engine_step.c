@@ -82,8 +82,12 @@ static void engine_step_add(struct engine_real *real, struct sequence *sequence)
     uint32_t handle = real->handles.free[--real->handles.free_count];
     real->sequences[handle] = sequence;
     real->stats.requests_total++;
-    scheduler_add(&real->scheduler, handle, sequence->prompt_tokens, sequence->pages_max,
-                  INTAKE_PRIORITY, sequence->admitted_ns);
+    const struct scheduler_item item = {.prompt_tokens = sequence->prompt_tokens,
+                                        .pages_max = sequence->pages_max,
+                                        .priority = sequence->job.priority,
+                                        .tenant = sequence->tenant_number,
+                                        .arrival_ns = sequence->admitted_ns};
+    scheduler_add(&real->scheduler, handle, &item);
 }
 
 static void engine_step_cancel(struct engine_real *real, const struct engine_command *command) {

@@ -7,6 +7,7 @@
 
 #include "engine/prompt.h"
 #include "kernels/ops.h"
+#include "schemas/sha256.h"
 
 bool intake_init(struct intake *intake, const struct tokenizer *tokenizer,
                  const struct chat_template *chat, const struct intake_limits *limits) {
@@ -201,9 +202,21 @@ static enum engine_status intake_check_room(const struct intake *intake, const s
     return ENGINE_OK;
 }
 
+/* Fairness is by this number: whom it takes for the same, share their turns. */
+static bool intake_number_tenant(const struct job *job, uint64_t *number) {
+    const char *tenant = job->tenant != NULL ? job->tenant : "";
+    uint8_t digest[SHA256_BYTES];
+    if (!sha256_of(tenant, strlen(tenant), digest)) {
+        return false;
+    }
+    memcpy(number, digest, sizeof *number);
+    return true;
+}
+
 enum engine_status intake_admit(struct intake *intake, uint64_t ticket, struct job *job,
                                 struct sequence **out, struct job_error *rejected) {
     uint32_t answer_max = 0;
+    uint64_t tenant_number;
     enum engine_status status = intake_check_stop_tokens(intake, job, rejected);
     if (status == ENGINE_OK) {
         status = intake_tokenize(intake, job, rejected);
@@ -213,6 +226,9 @@ enum engine_status intake_admit(struct intake *intake, uint64_t ticket, struct j
     }
     if (status != ENGINE_OK) {
         return status;
+    }
+    if (!intake_number_tenant(job, &tenant_number)) {
+        return ENGINE_BUSY;
     }
     enum text_status made =
         sequence_open(ticket, job, intake->tokenizer, &intake->prompt, answer_max, out);
@@ -224,6 +240,7 @@ enum engine_status intake_admit(struct intake *intake, uint64_t ticket, struct j
         return ENGINE_BUSY;
     }
     (*out)->shared_tokens = intake->shared_tokens;
+    (*out)->tenant_number = tenant_number;
     if (intake->builtin != NULL) {
         sequence_set_prompt(*out, intake->builtin);
     }

@@ -12,10 +12,6 @@
 #include "engine/sequence.h"
 #include "engine/tokenizer.h"
 
-/* Until timeouts and priorities are scheduled end to end, `priority` of a job is validated and
- * carried, and this is what every sequence is queued with. The one place that says so. */
-#define INTAKE_PRIORITY JOB_PRIORITY_DEFAULT
-
 struct intake_limits {
     uint32_t max_model_len; /* prompt and answer */
     uint32_t pages_total;   /* that one sequence could hold */

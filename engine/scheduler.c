@@ -7,6 +7,7 @@
 #include "kernels/ops.h"
 
 #define SCHEDULER_NONE UINT32_MAX
+#define SCHEDULER_CHUNK_SHARE 4 /* a part of a chunk is the oldest prompt's */
 
 /* ---------------------------------------------------------------- lists */
 
@@ -33,7 +34,6 @@ static void scheduler_link(struct scheduler *scheduler, struct scheduler_list *l
         scheduler_entry(scheduler, entry->next)->previous = handle;
     }
     list->count++;
-    list->prompt_tokens += entry->prompt_tokens;
 }
 
 static void scheduler_unlink(struct scheduler *scheduler, struct scheduler_list *list,
@@ -50,19 +50,18 @@ static void scheduler_unlink(struct scheduler *scheduler, struct scheduler_list 
         scheduler_entry(scheduler, entry->next)->previous = entry->previous;
     }
     list->count--;
-    list->prompt_tokens -= entry->prompt_tokens;
 }
 
 static struct scheduler_list *scheduler_list_of(struct scheduler *scheduler, uint32_t handle) {
     const struct scheduler_entry *entry = scheduler_entry(scheduler, handle);
     switch (entry->state) {
-    case SCHEDULER_WAITING: return &scheduler->waiting[entry->bucket];
     case SCHEDULER_PREEMPTED: return &scheduler->preempted;
     case SCHEDULER_PREFILL: return &scheduler->prefill;
     case SCHEDULER_DECODE: return &scheduler->decode;
-    case SCHEDULER_FREE: break;
+    case SCHEDULER_FREE:
+    case SCHEDULER_WAITING: break;
     }
-    assert(!"a handle that is in use");
+    assert(!"a sequence that has started");
     return NULL;
 }
 
@@ -77,23 +76,37 @@ static bool scheduler_comes_before(const struct scheduler_entry *a,
     return a->number < b->number;
 }
 
-/* Puts an entry in at its place in a list that has the order. */
-static void scheduler_link_in_order(struct scheduler *scheduler, struct scheduler_list *list,
-                                    uint32_t handle) {
+static uint32_t scheduler_missing(const struct scheduler_entry *entry) {
+    return entry->known_tokens - entry->computed_tokens;
+}
+
+/* Among prompts under way. */
+static bool scheduler_is_shorter(const struct scheduler_entry *a, const struct scheduler_entry *b) {
+    if (a->priority != b->priority) {
+        return a->priority < b->priority;
+    }
+    if (scheduler_missing(a) != scheduler_missing(b)) {
+        return scheduler_missing(a) < scheduler_missing(b);
+    }
+    return a->turn < b->turn;
+}
+
+/* Puts an entry in at its place in a list that has an order: no longer than what runs. */
+static void scheduler_link_by(struct scheduler *scheduler, struct scheduler_list *list,
+                              uint32_t handle,
+                              bool (*is_before)(const struct scheduler_entry *a,
+                                                const struct scheduler_entry *b)) {
     const struct scheduler_entry *entry = scheduler_entry(scheduler, handle);
     uint32_t after = list->last;
-    while (after != SCHEDULER_NONE &&
-           scheduler_comes_before(entry, scheduler_entry(scheduler, after))) {
+    while (after != SCHEDULER_NONE && is_before(entry, scheduler_entry(scheduler, after))) {
         after = scheduler_entry(scheduler, after)->previous;
     }
     scheduler_link(scheduler, list, handle, after);
 }
 
-static void scheduler_move(struct scheduler *scheduler, uint32_t handle,
-                           enum scheduler_state state) {
+static void scheduler_go_last(struct scheduler *scheduler, struct scheduler_list *list,
+                              uint32_t handle) {
     scheduler_unlink(scheduler, scheduler_list_of(scheduler, handle), handle);
-    scheduler_entry(scheduler, handle)->state = state;
-    struct scheduler_list *list = scheduler_list_of(scheduler, handle);
     scheduler_link(scheduler, list, handle, list->last);
 }
 
@@ -112,15 +125,14 @@ bool scheduler_init(struct scheduler *scheduler, const struct scheduler_limits *
     scheduler->admitted = calloc(limits->max_batch_size, sizeof *scheduler->admitted);
     scheduler->resumed = calloc(limits->max_batch_size, sizeof *scheduler->resumed);
     scheduler->lost_pages = calloc(limits->max_running, sizeof *scheduler->lost_pages);
-    const struct scheduler_list empty = {SCHEDULER_NONE, SCHEDULER_NONE, 0, 0};
-    for (uint32_t i = 0; i < BUCKET_COUNT_MAX; i++) {
-        scheduler->waiting[i] = empty;
-    }
+    const struct scheduler_list empty = {SCHEDULER_NONE, SCHEDULER_NONE, 0};
+    scheduler->kept = SCHEDULER_NONE;
     scheduler->preempted = empty;
     scheduler->prefill = empty;
     scheduler->decode = empty;
     if (scheduler->entries == NULL || scheduler->picks == NULL || scheduler->admitted == NULL ||
-        scheduler->resumed == NULL || scheduler->lost_pages == NULL) {
+        scheduler->resumed == NULL || scheduler->lost_pages == NULL ||
+        !wait_queue_init(&scheduler->waiting, limits->handles_max, limits->priority_ageing_ns)) {
         scheduler_deinit(scheduler);
         return false;
     }
@@ -133,30 +145,43 @@ void scheduler_deinit(struct scheduler *scheduler) {
     free(scheduler->admitted);
     free(scheduler->resumed);
     free(scheduler->lost_pages);
+    wait_queue_deinit(&scheduler->waiting);
     memset(scheduler, 0, sizeof *scheduler);
 }
 
-void scheduler_add(struct scheduler *scheduler, uint32_t handle, uint32_t prompt_tokens,
-                   uint32_t pages_max, uint32_t priority, int64_t arrival_ns) {
+void scheduler_add(struct scheduler *scheduler, uint32_t handle,
+                   const struct scheduler_item *item) {
     struct scheduler_entry *entry = scheduler_entry(scheduler, handle);
     assert(entry->state == SCHEDULER_FREE);
-    assert(prompt_tokens >= 1 && pages_max >= 1 && pages_max <= scheduler->limits.pages_total);
+    assert(item->pages_max >= 1 && item->pages_max <= scheduler->limits.pages_total);
     *entry = (struct scheduler_entry){.state = SCHEDULER_WAITING,
-                                      .prompt_tokens = prompt_tokens,
-                                      .known_tokens = prompt_tokens,
-                                      .pages_max = pages_max,
-                                      .priority = priority,
-                                      .bucket = bucket_index(prompt_tokens),
-                                      .arrival_ns = arrival_ns,
+                                      .prompt_tokens = item->prompt_tokens,
+                                      .known_tokens = item->prompt_tokens,
+                                      .pages_max = item->pages_max,
+                                      .priority = item->priority,
+                                      .arrival_ns = item->arrival_ns,
                                       .number = scheduler->added_count++};
-    scheduler_link_in_order(scheduler, &scheduler->waiting[entry->bucket], handle);
+    const struct wait_queue_item waiting = {.prompt_tokens = item->prompt_tokens,
+                                            .tokens = item->pages_max * KV_PAGE_TOKENS,
+                                            .level = item->priority,
+                                            .tenant = item->tenant,
+                                            .arrival_ns = item->arrival_ns,
+                                            .number = entry->number};
+    wait_queue_add(&scheduler->waiting, handle, &waiting);
 }
 
 void scheduler_remove(struct scheduler *scheduler, uint32_t handle) {
     struct scheduler_entry *entry = scheduler_entry(scheduler, handle);
-    scheduler_unlink(scheduler, scheduler_list_of(scheduler, handle), handle);
+    if (entry->state == SCHEDULER_WAITING) {
+        wait_queue_remove(&scheduler->waiting, handle);
+    } else {
+        scheduler_unlink(scheduler, scheduler_list_of(scheduler, handle), handle);
+    }
     if (entry->pages > 0) {
         scheduler->pages.release(scheduler->pages.context, handle);
+    }
+    if (scheduler->kept == handle) {
+        scheduler->kept = SCHEDULER_NONE;
     }
     entry->pages = 0;
     entry->state = SCHEDULER_FREE;
@@ -167,11 +192,7 @@ void scheduler_drain(struct scheduler *scheduler) {
 }
 
 uint32_t scheduler_waiting_count(const struct scheduler *scheduler) {
-    uint32_t count = scheduler->preempted.count;
-    for (uint32_t i = 0; i < BUCKET_COUNT_MAX; i++) {
-        count += scheduler->waiting[i].count;
-    }
-    return count;
+    return scheduler->preempted.count + scheduler->waiting.count;
 }
 
 uint32_t scheduler_running_count(const struct scheduler *scheduler) {
@@ -180,61 +201,54 @@ uint32_t scheduler_running_count(const struct scheduler *scheduler) {
 
 /* ---------------------------------------------------------------- cut */
 
-static int64_t scheduler_oldest_ns(struct scheduler *scheduler, const struct scheduler_list *list) {
-    int64_t oldest_ns = INT64_MAX;
-    for (uint32_t at = list->first; at != SCHEDULER_NONE;
-         at = scheduler_entry(scheduler, at)->next) {
-        int64_t arrival_ns = scheduler_entry(scheduler, at)->arrival_ns;
-        oldest_ns = arrival_ns < oldest_ns ? arrival_ns : oldest_ns;
-    }
-    return oldest_ns;
-}
-
 /* Whether a bucket is due with nothing running, and why; if not, *wake_ns is when it will be. */
-static bool scheduler_is_due(struct scheduler *scheduler, const struct scheduler_list *list,
-                             int64_t now_ns, enum engine_cut *why, int64_t *wake_ns) {
+static bool scheduler_is_due(const struct scheduler *scheduler, uint32_t index, int64_t now_ns,
+                             enum engine_cut *why, int64_t *wake_ns) {
     const struct scheduler_limits *limits = &scheduler->limits;
+    const struct wait_queue_bucket *bucket = &scheduler->waiting.buckets[index];
     uint32_t full =
         limits->max_batch_size < limits->max_running ? limits->max_batch_size : limits->max_running;
-    int64_t due_ns = scheduler_oldest_ns(scheduler, list) + limits->max_queue_delay_ns;
-    if (list->count >= full) {
+    int64_t due_ns =
+        wait_queue_bucket_oldest_ns(&scheduler->waiting, index) + limits->max_queue_delay_ns;
+    if (bucket->list.count >= full) {
         *why = ENGINE_CUT_SIZE;
-    } else if (list->prompt_tokens >= limits->max_batch_tokens) {
+    } else if (bucket->prompt_tokens >= limits->max_batch_tokens) {
         *why = ENGINE_CUT_TOKENS;
-    } else if (scheduler_entry(scheduler, list->first)->priority == 0) {
+    } else if (bucket->level_counts[0] > 0) {
         *why = ENGINE_CUT_PRIORITY;
     } else if (due_ns <= now_ns) {
         *why = ENGINE_CUT_DELAY;
     } else if (scheduler->is_draining) {
         *why = ENGINE_CUT_DRAIN;
     } else {
-        *wake_ns = due_ns;
+        *wake_ns = due_ns < *wake_ns ? due_ns : *wake_ns;
         return false;
     }
     return true;
 }
 
-/* The bucket that leads the next cut, or SCHEDULER_NONE. */
-static uint32_t scheduler_find_lead(struct scheduler *scheduler, int64_t now_ns,
-                                    enum engine_cut *cut, int64_t *wake_ns) {
-    bool is_idle = scheduler_running_count(scheduler) == 0;
-    uint32_t lead = SCHEDULER_NONE;
+/* Whether bucket a rather than b leads a cut. */
+static bool scheduler_leads(const struct wait_queue *waiting, uint32_t a, uint32_t b) {
+    uint32_t level_a = wait_queue_bucket_level(waiting, a);
+    uint32_t level_b = wait_queue_bucket_level(waiting, b);
+    if (level_a != level_b) {
+        return level_a < level_b;
+    }
+    return wait_queue_bucket_oldest_ns(waiting, a) < wait_queue_bucket_oldest_ns(waiting, b);
+}
+
+/* The bucket that an idle device is to start, or WAIT_QUEUE_NONE. */
+static uint32_t scheduler_find_cut(const struct scheduler *scheduler, int64_t now_ns,
+                                   struct schedule *out) {
+    const struct wait_queue *waiting = &scheduler->waiting;
+    uint32_t lead = WAIT_QUEUE_NONE;
     for (uint32_t i = 0; i < BUCKET_COUNT_MAX; i++) {
-        const struct scheduler_list *list = &scheduler->waiting[i];
-        enum engine_cut why = ENGINE_CUT_JOIN;
-        int64_t due_ns = SCHEDULER_WAKE_NEVER;
-        if (list->count == 0) {
-            continue;
-        }
-        if (is_idle && !scheduler_is_due(scheduler, list, now_ns, &why, &due_ns)) {
-            *wake_ns = due_ns < *wake_ns ? due_ns : *wake_ns;
-            continue;
-        }
-        if (lead == SCHEDULER_NONE ||
-            scheduler_comes_before(scheduler_entry(scheduler, list->first),
-                                   scheduler_entry(scheduler, scheduler->waiting[lead].first))) {
+        enum engine_cut why;
+        if (waiting->buckets[i].list.count > 0 &&
+            scheduler_is_due(scheduler, i, now_ns, &why, &out->wake_ns) &&
+            (lead == WAIT_QUEUE_NONE || scheduler_leads(waiting, i, lead))) {
             lead = i;
-            *cut = why;
+            out->cut = why;
         }
     }
     return lead;
@@ -242,20 +256,21 @@ static uint32_t scheduler_find_lead(struct scheduler *scheduler, int64_t now_ns,
 
 /* ---------------------------------------------------------------- preempt */
 
-/* The last of the running ones in the order. */
+/* The last of the running ones in the order, but for the one that keeps its pages. */
 static uint32_t scheduler_find_victim(struct scheduler *scheduler) {
     const struct scheduler_list *running[] = {&scheduler->prefill, &scheduler->decode};
     uint32_t victim = SCHEDULER_NONE;
     for (size_t i = 0; i < sizeof running / sizeof running[0]; i++) {
         for (uint32_t at = running[i]->first; at != SCHEDULER_NONE;
              at = scheduler_entry(scheduler, at)->next) {
-            if (victim == SCHEDULER_NONE ||
-                scheduler_comes_before(scheduler_entry(scheduler, victim),
-                                       scheduler_entry(scheduler, at))) {
+            if (at != scheduler->kept && (victim == SCHEDULER_NONE ||
+                                          scheduler_comes_before(scheduler_entry(scheduler, victim),
+                                                                 scheduler_entry(scheduler, at)))) {
                 victim = at;
             }
         }
     }
+    assert(victim != SCHEDULER_NONE); /* the kept one by itself fits */
     return victim;
 }
 
@@ -266,7 +281,7 @@ static void scheduler_preempt(struct scheduler *scheduler, struct schedule *out,
     entry->state = SCHEDULER_PREEMPTED;
     entry->computed_tokens = 0;
     entry->pages = 0;
-    scheduler_link_in_order(scheduler, &scheduler->preempted, handle);
+    scheduler_link_by(scheduler, &scheduler->preempted, handle, scheduler_comes_before);
     scheduler->lost_pages[out->preempted_count++] = handle;
 }
 
@@ -314,9 +329,9 @@ static uint32_t scheduler_first_pages(const struct scheduler_entry *entry) {
     return pages < entry->pages_max ? pages : entry->pages_max;
 }
 
-/* Starts a sequence, or closes the admission because it does not fit. */
-static bool scheduler_start(struct scheduler *scheduler, uint32_t handle,
-                            struct scheduler_admission *admission) {
+/* Gives a sequence its first pages, or closes the admission because it does not fit. */
+static bool scheduler_has_place(struct scheduler *scheduler, uint32_t handle,
+                                struct scheduler_admission *admission) {
     const struct scheduler_limits *limits = &scheduler->limits;
     struct scheduler_entry *entry = scheduler_entry(scheduler, handle);
     uint32_t pages = scheduler_first_pages(entry);
@@ -333,53 +348,105 @@ static bool scheduler_start(struct scheduler *scheduler, uint32_t handle,
     entry->pages = pages;
     admission->count++;
     admission->tokens += entry->known_tokens;
-    scheduler_move(scheduler, handle, SCHEDULER_PREFILL);
     return true;
 }
 
-static void scheduler_resume(struct scheduler *scheduler, struct schedule *out,
+/* It is in no list now. */
+static void scheduler_start(struct scheduler *scheduler, uint32_t handle) {
+    struct scheduler_entry *entry = scheduler_entry(scheduler, handle);
+    entry->state = SCHEDULER_PREFILL;
+    entry->turn = scheduler->started_count++;
+    scheduler_link_by(scheduler, &scheduler->prefill, handle, scheduler_is_shorter);
+}
+
+static int64_t scheduler_aged_ns(const struct scheduler *scheduler,
+                                 const struct scheduler_entry *entry) {
+    return entry->arrival_ns + entry->priority * scheduler->limits.priority_ageing_ns;
+}
+
+/* Of the preempted ones the first that has aged, if no other keeps its pages. */
+static uint32_t scheduler_find_aged(struct scheduler *scheduler, int64_t now_ns) {
+    uint32_t aged = SCHEDULER_NONE;
+    int64_t aged_ns = now_ns;
+    for (uint32_t at = scheduler->preempted.first;
+         at != SCHEDULER_NONE && scheduler->kept == SCHEDULER_NONE;
+         at = scheduler_entry(scheduler, at)->next) {
+        int64_t since_ns = scheduler_aged_ns(scheduler, scheduler_entry(scheduler, at));
+        if (aged == SCHEDULER_NONE ? since_ns <= aged_ns : since_ns < aged_ns) {
+            aged = at;
+            aged_ns = since_ns;
+        }
+    }
+    return aged;
+}
+
+static bool scheduler_resume(struct scheduler *scheduler, struct schedule *out, uint32_t handle,
                              struct scheduler_admission *admission) {
-    while (!admission->is_closed && scheduler->preempted.count > 0) {
-        uint32_t handle = scheduler->preempted.first;
-        if (scheduler_start(scheduler, handle, admission)) {
-            scheduler->resumed[out->resumed_count++] = handle;
-        }
+    if (!scheduler_has_place(scheduler, handle, admission)) {
+        return false;
     }
-    admission->is_closed = false; /* more urgent ones may still fit */
+    scheduler_unlink(scheduler, &scheduler->preempted, handle);
+    scheduler_start(scheduler, handle);
+    scheduler->resumed[out->resumed_count++] = handle;
+    return true;
 }
 
-/* Whether a sequence must not start before one that was preempted. */
-static bool scheduler_must_wait(struct scheduler *scheduler, uint32_t handle) {
-    return scheduler->preempted.count > 0 &&
-           scheduler_entry(scheduler, handle)->priority >=
-               scheduler_entry(scheduler, scheduler->preempted.first)->priority;
+/* The level from which on nothing may start, because one that was preempted comes first. */
+static uint32_t scheduler_resume_all(struct scheduler *scheduler, struct schedule *out,
+                                     int64_t now_ns, struct scheduler_admission *admission) {
+    uint32_t aged = scheduler_find_aged(scheduler, now_ns);
+    if (aged != SCHEDULER_NONE) {
+        if (!scheduler_resume(scheduler, out, aged, admission)) {
+            return 0;
+        }
+        scheduler->kept = aged;
+    }
+    while (scheduler->preempted.count > 0) {
+        uint32_t first = scheduler->preempted.first;
+        if (!scheduler_resume(scheduler, out, first, admission)) {
+            admission->is_closed = false; /* more urgent ones may still fit */
+            return scheduler_entry(scheduler, first)->priority;
+        }
+    }
+    return WAIT_QUEUE_LEVELS;
 }
 
-/* Admits a bucket's sequences in their order until one does not fit. */
-static void scheduler_admit_bucket(struct scheduler *scheduler, struct schedule *out,
-                                   uint32_t bucket, struct scheduler_admission *admission) {
-    struct scheduler_list *list = &scheduler->waiting[bucket];
-    while (!admission->is_closed && list->count > 0) {
-        uint32_t handle = list->first;
-        if (scheduler_must_wait(scheduler, handle)) {
-            admission->is_closed = true;
-        } else if (scheduler_start(scheduler, handle, admission)) {
-            scheduler->admitted[out->admitted_count++] = handle;
+static void scheduler_admit(struct scheduler *scheduler, struct schedule *out, int64_t now_ns,
+                            uint32_t level_end, struct scheduler_admission *admission) {
+    struct wait_queue *waiting = &scheduler->waiting;
+    uint32_t bucket = WAIT_QUEUE_NONE;
+    uint32_t handle;
+    while ((handle = wait_queue_peek(waiting, now_ns, level_end)) != WAIT_QUEUE_NONE) {
+        uint32_t other = waiting->entries[handle].bucket;
+        if ((scheduler->limits.bucket_strict && bucket != WAIT_QUEUE_NONE && bucket != other) ||
+            !scheduler_has_place(scheduler, handle, admission)) {
+            return;
         }
+        bucket = other;
+        wait_queue_start(waiting, handle);
+        scheduler_start(scheduler, handle);
+        scheduler->admitted[out->admitted_count++] = handle;
     }
 }
 
-static void scheduler_admit(struct scheduler *scheduler, struct schedule *out, uint32_t lead,
-                            struct scheduler_admission *admission) {
-    scheduler_admit_bucket(scheduler, out, lead, admission);
-    for (uint32_t d = 1; d < BUCKET_COUNT_MAX && !scheduler->limits.bucket_strict; d++) {
-        if (lead >= d) {
-            scheduler_admit_bucket(scheduler, out, lead - d, admission);
-        }
-        if (lead + d < BUCKET_COUNT_MAX) {
-            scheduler_admit_bucket(scheduler, out, lead + d, admission);
+/* Starts what may start now: all of it, or from idle nothing before a bucket is due. */
+static void scheduler_start_waiting(struct scheduler *scheduler, struct schedule *out,
+                                    int64_t now_ns, uint32_t level_end,
+                                    struct scheduler_admission *admission) {
+    uint32_t lead = WAIT_QUEUE_NONE;
+    out->cut = ENGINE_CUT_JOIN;
+    if (scheduler_running_count(scheduler) == 0) {
+        lead = scheduler_find_cut(scheduler, now_ns, out);
+        if (lead == WAIT_QUEUE_NONE) {
+            return;
         }
     }
+    if (out->cut == ENGINE_CUT_DELAY && !scheduler->was_running) {
+        out->late_ns = now_ns - scheduler->limits.max_queue_delay_ns -
+                       wait_queue_bucket_oldest_ns(&scheduler->waiting, lead);
+    }
+    wait_queue_begin_step(&scheduler->waiting, lead);
+    scheduler_admit(scheduler, out, now_ns, level_end, admission);
 }
 
 /* ---------------------------------------------------------------- rows */
@@ -403,24 +470,64 @@ static void scheduler_pick_decode_rows(struct scheduler *scheduler, struct sched
     for (uint32_t i = 0; i < count; i++) {
         uint32_t handle = scheduler->decode.first;
         scheduler_pick(scheduler, out, handle, 1);
-        scheduler_move(scheduler, handle, SCHEDULER_DECODE); /* its next turn is the last */
+        scheduler_go_last(scheduler, &scheduler->decode, handle); /* its next turn is the last */
     }
 }
 
-static void scheduler_pick_prefill_rows(struct scheduler *scheduler, struct schedule *out) {
-    uint32_t left = scheduler->limits.prefill_chunk_tokens;
-    while (left > 0 && scheduler->prefill.count > 0 &&
-           out->pick_count < scheduler->limits.max_batch_size) {
-        uint32_t handle = scheduler->prefill.first;
-        const struct scheduler_entry *entry = scheduler_entry(scheduler, handle);
-        uint32_t missing = entry->known_tokens - entry->computed_tokens;
-        uint32_t row_count = missing < left ? missing : left;
-        scheduler_pick(scheduler, out, handle, row_count);
-        left -= row_count;
-        out->prefill_rows += row_count;
-        if (row_count == missing) {
-            scheduler_move(scheduler, handle, SCHEDULER_DECODE);
+/* Up to rows_max rows of a prompt: how many it were. */
+static uint32_t scheduler_pick_prompt(struct scheduler *scheduler, struct schedule *out,
+                                      uint32_t handle, uint32_t rows_max) {
+    struct scheduler_entry *entry = scheduler_entry(scheduler, handle);
+    uint32_t missing = scheduler_missing(entry);
+    uint32_t row_count = missing < rows_max ? missing : rows_max;
+    scheduler_unlink(scheduler, &scheduler->prefill, handle);
+    scheduler_pick(scheduler, out, handle, row_count);
+    out->prefill_rows += row_count;
+    if (row_count == missing) {
+        entry->state = SCHEDULER_DECODE;
+        scheduler_link(scheduler, &scheduler->decode, handle, scheduler->decode.last);
+    } else {
+        scheduler_link_by(scheduler, &scheduler->prefill, handle, scheduler_is_shorter);
+    }
+    return row_count;
+}
+
+static uint32_t scheduler_find_longest_under_way(struct scheduler *scheduler) {
+    uint32_t oldest = SCHEDULER_NONE;
+    for (uint32_t at = scheduler->prefill.first; at != SCHEDULER_NONE;
+         at = scheduler_entry(scheduler, at)->next) {
+        if (oldest == SCHEDULER_NONE ||
+            scheduler_entry(scheduler, at)->turn < scheduler_entry(scheduler, oldest)->turn) {
+            oldest = at;
         }
+    }
+    return oldest;
+}
+
+static void scheduler_pick_prefill_rows(struct scheduler *scheduler, struct schedule *out) {
+    uint32_t places = scheduler->limits.max_batch_size - out->pick_count;
+    uint32_t left = scheduler->limits.prefill_chunk_tokens;
+    uint32_t oldest = scheduler_find_longest_under_way(scheduler);
+    if (places == 0 || oldest == SCHEDULER_NONE) {
+        return;
+    }
+    uint32_t missing = scheduler_missing(scheduler_entry(scheduler, oldest));
+    uint32_t reserved = (left + SCHEDULER_CHUNK_SHARE - 1) / SCHEDULER_CHUNK_SHARE;
+    reserved = missing < reserved ? missing : reserved;
+    left -= reserved;
+    uint32_t at = scheduler->prefill.first;
+    while (at != SCHEDULER_NONE && left > 0 && places > (oldest != SCHEDULER_NONE)) {
+        uint32_t next = scheduler_entry(scheduler, at)->next;
+        if (at == oldest) {
+            left += reserved;
+            oldest = SCHEDULER_NONE;
+        }
+        left -= scheduler_pick_prompt(scheduler, out, at, left);
+        places--;
+        at = next;
+    }
+    if (oldest != SCHEDULER_NONE) {
+        scheduler_pick_prompt(scheduler, out, oldest, reserved + left);
     }
 }
 
@@ -432,15 +539,8 @@ void scheduler_next(struct scheduler *scheduler, int64_t now_ns, struct schedule
                              .preempted = scheduler->lost_pages,
                              .wake_ns = SCHEDULER_WAKE_NEVER};
     scheduler_make_room(scheduler, out);
-    scheduler_resume(scheduler, out, &admission);
-    uint32_t lead = scheduler_find_lead(scheduler, now_ns, &out->cut, &out->wake_ns);
-    if (lead != SCHEDULER_NONE) {
-        if (out->cut == ENGINE_CUT_DELAY && !scheduler->was_running) {
-            out->late_ns = now_ns - scheduler->limits.max_queue_delay_ns -
-                           scheduler_oldest_ns(scheduler, &scheduler->waiting[lead]);
-        }
-        scheduler_admit(scheduler, out, lead, &admission);
-    }
+    uint32_t level_end = scheduler_resume_all(scheduler, out, now_ns, &admission);
+    scheduler_start_waiting(scheduler, out, now_ns, level_end, &admission);
     out->batch_size = scheduler_running_count(scheduler);
     scheduler->was_running = out->batch_size > 0;
     scheduler_pick_decode_rows(scheduler, out);

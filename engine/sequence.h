@@ -33,6 +33,7 @@ struct sequence_seen {
 struct sequence {
     uint64_t ticket;
     struct job job;                    /* owned */
+    uint64_t tenant_number;            /* stands for the job's tenant, "" for none */
     const struct tokenizer *tokenizer; /* borrowed */
 
     int32_t *tokens; /* owned [prompt_tokens + answer_max]: the prompt, then the answer */

@@ -1,66 +1,17 @@
-/* engine/scheduler: scripted arrivals with the batches they must give, and random schedules beside
- * a plain second version of the rules. */
+/* engine/scheduler: scripted arrivals with the batches they must give, and the bounds that its
+ * rules promise. test_scheduler_random holds it to a plain second version. */
 #include "engine/scheduler.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/ops.h"
+#include "tests/support/counted_pages.h"
 #include "tests/support/test.h"
 
 #define NS_PER_MS 1000000LL
 #define TEXT_BYTES 8192
-
-/* ---------------------------------------------------------------- pages by count */
-
-enum { HANDLES = 64 };
-
-struct counted_pages {
-    uint32_t total, held_total;
-    uint32_t held[HANDLES];
-    uint32_t cached_tokens[HANDLES]; /* what `begin` finds computed */
-};
-
-static bool counted_begin(void *context, uint32_t handle, uint32_t page_count,
-                          uint32_t *computed_tokens) {
-    struct counted_pages *pages = context;
-    assert_int_equal(pages->held[handle], 0);
-    if (page_count > pages->total - pages->held_total) {
-        return false;
-    }
-    pages->held[handle] = page_count;
-    pages->held_total += page_count;
-    *computed_tokens = pages->cached_tokens[handle];
-    return true;
-}
-
-static bool counted_grow(void *context, uint32_t handle) {
-    struct counted_pages *pages = context;
-    if (pages->held_total == pages->total) {
-        return false;
-    }
-    pages->held[handle]++;
-    pages->held_total++;
-    return true;
-}
-
-static void counted_release(void *context, uint32_t handle) {
-    struct counted_pages *pages = context;
-    assert_true(pages->held[handle] > 0);
-    pages->held_total -= pages->held[handle];
-    pages->held[handle] = 0;
-}
-
-static void init(struct scheduler *scheduler, const struct scheduler_limits *limits,
-                 struct counted_pages *counted) {
-    struct scheduler_pages pages = {counted, counted_begin, counted_grow, counted_release};
-    *counted = (struct counted_pages){.total = limits->pages_total};
-    assert_true(scheduler_init(scheduler, limits, &pages));
-}
-
-static uint32_t pages_of(uint32_t tokens) {
-    return (tokens + 15) / 16;
-}
 
 /* ---------------------------------------------------------------- scripts */
 
@@ -78,7 +29,8 @@ static struct script script_default(void) {
                                       .max_batch_tokens = 1000,
                                       .prefill_chunk_tokens = 1000,
                                       .pages_total = 4096,
-                                      .max_queue_delay_ns = 50 * NS_PER_MS},
+                                      .max_queue_delay_ns = 50 * NS_PER_MS,
+                                      .priority_ageing_ns = 1000 * NS_PER_MS},
                            .answer_tokens = 1,
                            .drain_at_ms = -1,
                            .end_ms = 300};
@@ -93,6 +45,15 @@ static void say(char *text, const char *format, ...) {
     va_end(arguments);
 }
 
+static void add(struct scheduler *scheduler, uint32_t handle, uint32_t tokens, uint32_t pages,
+                uint32_t priority, int64_t arrival_ns) {
+    const struct scheduler_item item = {.prompt_tokens = tokens,
+                                        .pages_max = pages,
+                                        .priority = priority,
+                                        .arrival_ns = arrival_ns};
+    scheduler_add(scheduler, handle, &item);
+}
+
 static void add_arrivals(struct scheduler *scheduler, const struct script *script,
                          const char *arrivals, int64_t at_ms) {
     uint32_t handle = 0;
@@ -101,8 +62,8 @@ static void add_arrivals(struct scheduler *scheduler, const struct script *scrip
         unsigned tokens = 0, priority = 5;
         assert_true(sscanf(at, "%lld:%up%u", &when_ms, &tokens, &priority) >= 2);
         if (when_ms == at_ms) {
-            scheduler_add(scheduler, handle, tokens, pages_of(tokens + script->answer_tokens - 1),
-                          priority, at_ms * NS_PER_MS);
+            add(scheduler, handle, tokens, counted_pages_of(tokens + script->answer_tokens - 1),
+                priority, at_ms * NS_PER_MS);
         }
         at = strchr(at, ' ');
         at = at != NULL ? at + 1 : NULL;
@@ -127,7 +88,7 @@ static void expect(struct script script, const char *arrivals, bool rows, const 
     struct scheduler scheduler;
     struct counted_pages pages;
     char text[TEXT_BYTES] = "";
-    init(&scheduler, &script.limits, &pages);
+    counted_pages_init(&scheduler, &script.limits, &pages);
     for (int64_t at_ms = 0; at_ms < script.end_ms; at_ms++) {
         struct schedule schedule;
         add_arrivals(&scheduler, &script, arrivals, at_ms);
@@ -178,8 +139,8 @@ static void tells_how_late_a_cut_for_delay_comes(void **state) {
     struct schedule schedule;
     script.limits.pages_total = 2;
     script.limits.bucket_strict = true;
-    init(&scheduler, &script.limits, &pages);
-    scheduler_add(&scheduler, 0, 18, 2, 5, 10 * NS_PER_MS);
+    counted_pages_init(&scheduler, &script.limits, &pages);
+    add(&scheduler, 0, 18, 2, 5, 10 * NS_PER_MS);
     scheduler_next(&scheduler, 11 * NS_PER_MS, &schedule);
     assert_int_equal(schedule.admitted_count, 0);
     assert_int_equal(schedule.late_ns, 0);
@@ -188,7 +149,7 @@ static void tells_how_late_a_cut_for_delay_comes(void **state) {
     assert_int_equal(schedule.late_ns, 3 * NS_PER_MS);
 
     /* The next was due while the first ran: it is not late but had to wait for room. */
-    scheduler_add(&scheduler, 1, 18, 2, 5, 64 * NS_PER_MS);
+    add(&scheduler, 1, 18, 2, 5, 64 * NS_PER_MS);
     scheduler_next(&scheduler, 65 * NS_PER_MS, &schedule);
     assert_int_equal(schedule.admitted_count, 0);
     scheduler_remove(&scheduler, 0);
@@ -198,7 +159,7 @@ static void tells_how_late_a_cut_for_delay_comes(void **state) {
 
     scheduler_remove(&scheduler, 1);
     scheduler_next(&scheduler, 201 * NS_PER_MS, &schedule); /* idle again */
-    scheduler_add(&scheduler, 2, 18, 2, 5, 300 * NS_PER_MS);
+    add(&scheduler, 2, 18, 2, 5, 300 * NS_PER_MS);
     scheduler_next(&scheduler, 350 * NS_PER_MS + 7, &schedule);
     assert_int_equal(schedule.cut, ENGINE_CUT_DELAY);
     assert_int_equal(schedule.late_ns, 7);
@@ -308,11 +269,11 @@ static void says_when_a_bucket_will_be_due(void **state) {
     struct scheduler scheduler;
     struct counted_pages pages;
     struct schedule schedule;
-    init(&scheduler, &script.limits, &pages);
+    counted_pages_init(&scheduler, &script.limits, &pages);
     scheduler_next(&scheduler, 0, &schedule);
     assert_true(schedule.wake_ns == SCHEDULER_WAKE_NEVER);
-    scheduler_add(&scheduler, 0, 18, 2, 5, 7 * NS_PER_MS);
-    scheduler_add(&scheduler, 1, 900, 57, 5, 3 * NS_PER_MS);
+    add(&scheduler, 0, 18, 2, 5, 7 * NS_PER_MS);
+    add(&scheduler, 1, 900, 57, 5, 3 * NS_PER_MS);
     scheduler_next(&scheduler, 8 * NS_PER_MS, &schedule);
     assert_int_equal(schedule.pick_count, 0);
     assert_int_equal(schedule.wake_ns, 53 * NS_PER_MS);
@@ -374,9 +335,9 @@ static void starts_where_the_cached_beginning_of_a_prompt_ends(void **state) {
     struct scheduler scheduler;
     struct counted_pages pages;
     struct schedule schedule;
-    init(&scheduler, &script.limits, &pages);
+    counted_pages_init(&scheduler, &script.limits, &pages);
     pages.cached_tokens[0] = 48;
-    scheduler_add(&scheduler, 0, 60, 5, 0, 0);
+    add(&scheduler, 0, 60, 5, 0, 0);
     scheduler_next(&scheduler, 0, &schedule);
     assert_int_equal(schedule.pick_count, 1);
     assert_int_equal(schedule.picks[0].first_position, 48);
@@ -388,331 +349,120 @@ static void starts_where_the_cached_beginning_of_a_prompt_ends(void **state) {
     scheduler_deinit(&scheduler);
 }
 
-/* ---------------------------------------------------------------- the obvious version */
-
-enum { MODEL_HANDLES = 40 };
-
-struct model_entry {
-    enum scheduler_state state;
-    uint32_t tokens, end, priority; /* end: tokens of prompt and answer */
-    uint32_t known, computed, pages;
-    int64_t arrival_ns, number, turn; /* turn: of its last decode row or its start */
-};
-
-struct plain {
-    struct scheduler_limits limits;
-    struct model_entry entries[MODEL_HANDLES];
-    bool is_draining;
-    int64_t turns;
-    uint32_t lead; /* bucket, for the order of a cut */
-    uint32_t started, started_tokens;
-};
-
-static struct plain *sorted_for; /* qsort has no context */
-
-static int compare_waiting(const void *a, const void *b) {
-    const struct model_entry *x = &sorted_for->entries[*(const uint32_t *)a];
-    const struct model_entry *y = &sorted_for->entries[*(const uint32_t *)b];
-    int64_t lead = sorted_for->lead;
-    int64_t bx = bucket_index(x->tokens), by = bucket_index(y->tokens);
-    int64_t keys[5] = {lead < 0xFF ? labs(bx - lead) - labs(by - lead) : 0,
-                       lead < 0xFF ? bx - by : 0, (int64_t)x->priority - y->priority,
-                       x->arrival_ns - y->arrival_ns, x->number - y->number};
-    for (int i = 0; i < 5; i++) {
-        if (keys[i] != 0) {
-            return keys[i] < 0 ? -1 : 1;
-        }
-    }
-    return 0;
-}
-
-/* Those in one of two states, in the order of a cut led by `lead`; 0xFF: by priority and age. */
-static uint32_t plain_list(struct plain *plain, uint32_t handles[MODEL_HANDLES], uint32_t lead,
-                           enum scheduler_state one, enum scheduler_state other) {
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < MODEL_HANDLES; i++) {
-        if (plain->entries[i].state == one || plain->entries[i].state == other) {
-            handles[count++] = i;
-        }
-    }
-    plain->lead = lead;
-    sorted_for = plain;
-    qsort(handles, count, sizeof *handles, compare_waiting);
-    return count;
-}
-
-static uint32_t plain_sum(const struct plain *plain, bool of_pages) {
-    uint32_t sum = 0;
-    for (uint32_t i = 0; i < MODEL_HANDLES; i++) {
-        bool runs = plain->entries[i].state > SCHEDULER_PREEMPTED;
-        sum += of_pages ? plain->entries[i].pages : runs;
-    }
-    return sum;
-}
-
-/* Why the bucket of this sequence is due from idle; ENGINE_CUT_COUNT if it is not. */
-static enum engine_cut plain_due(const struct plain *plain, uint32_t bucket, int64_t now_ns) {
-    uint32_t count = 0, tokens = 0, most_urgent = 9;
-    int64_t oldest_ns = INT64_MAX;
-    for (uint32_t i = 0; i < MODEL_HANDLES; i++) {
-        const struct model_entry *entry = &plain->entries[i];
-        if (entry->state == SCHEDULER_WAITING && bucket_index(entry->tokens) == bucket) {
-            count++;
-            tokens += entry->tokens;
-            most_urgent = entry->priority < most_urgent ? entry->priority : most_urgent;
-            oldest_ns = entry->arrival_ns < oldest_ns ? entry->arrival_ns : oldest_ns;
-        }
-    }
-    return count >= plain->limits.max_batch_size || count >= plain->limits.max_running
-               ? ENGINE_CUT_SIZE
-           : tokens >= plain->limits.max_batch_tokens               ? ENGINE_CUT_TOKENS
-           : most_urgent == 0                                       ? ENGINE_CUT_PRIORITY
-           : now_ns - oldest_ns >= plain->limits.max_queue_delay_ns ? ENGINE_CUT_DELAY
-           : plain->is_draining                                     ? ENGINE_CUT_DRAIN
-                                                                    : ENGINE_CUT_COUNT;
-}
-
-static struct model_entry *plain_next_turn(struct plain *plain, enum scheduler_state state,
-                                           int64_t after, int64_t before) {
-    struct model_entry *next = NULL;
-    for (uint32_t i = 0; i < MODEL_HANDLES; i++) {
-        struct model_entry *entry = &plain->entries[i];
-        if (entry->state == state && entry->turn > after && entry->turn < before &&
-            (next == NULL || entry->turn < next->turn)) {
-            next = entry;
-        }
-    }
-    return next;
-}
-
-/* The first answer without room among those whose turn it is. */
-static struct model_entry *plain_find_cramped(struct plain *plain) {
-    int64_t after = -1;
-    for (uint32_t i = 0; i < plain->limits.max_batch_size; i++) {
-        struct model_entry *entry = plain_next_turn(plain, SCHEDULER_DECODE, after, INT64_MAX);
-        if (entry == NULL || entry->computed == entry->pages * 16) {
-            return entry;
-        }
-        after = entry->turn;
-    }
-    return NULL;
-}
-
-static void plain_make_room(struct plain *plain, char *text) {
-    struct model_entry *cramped;
-    while ((cramped = plain_find_cramped(plain)) != NULL) {
-        uint32_t handles[MODEL_HANDLES];
-        if (plain_sum(plain, true) < plain->limits.pages_total) {
-            cramped->pages++;
-            continue;
-        }
-        uint32_t count = plain_list(plain, handles, 0xFF, SCHEDULER_PREFILL, SCHEDULER_DECODE);
-        struct model_entry *victim = &plain->entries[handles[count - 1]];
-        say(text, " lost:%u", handles[count - 1]);
-        victim->state = SCHEDULER_PREEMPTED;
-        victim->pages = 0;
-    }
-}
-
-/* Any number of whole pages that hold no more than all tokens but the prompt's last. */
-static uint32_t cached_tokens_of(uint32_t handle, uint32_t tokens) {
-    return handle % 4 * 16 < (tokens - 1) / 16 * 16 ? handle % 4 * 16 : (tokens - 1) / 16 * 16;
-}
-
-static bool plain_start(struct plain *plain, uint32_t handle) {
-    struct model_entry *entry = &plain->entries[handle];
-    uint32_t most = pages_of(entry->end - 1);
-    uint32_t pages = pages_of(entry->known) + 1 < most ? pages_of(entry->known) + 1 : most;
-    if (plain->started == plain->limits.max_batch_size ||
-        plain_sum(plain, false) == plain->limits.max_running ||
-        plain_sum(plain, true) + pages > plain->limits.pages_total ||
-        (plain->started > 0 &&
-         plain->started_tokens + entry->known > plain->limits.max_batch_tokens)) {
-        return false;
-    }
-    entry->state = SCHEDULER_PREFILL;
-    entry->turn = plain->turns++;
-    entry->pages = pages;
-    entry->computed = cached_tokens_of(handle, entry->tokens);
-    plain->started++;
-    plain->started_tokens += entry->known;
-    return true;
-}
-
-/* The priority that a waiting sequence must be more urgent than. */
-static uint32_t plain_resume(struct plain *plain, char *text) {
-    uint32_t handles[MODEL_HANDLES];
-    uint32_t count = plain_list(plain, handles, 0xFF, SCHEDULER_PREEMPTED, SCHEDULER_PREEMPTED);
-    plain->started = plain->started_tokens = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        if (!plain_start(plain, handles[i])) {
-            return plain->entries[handles[i]].priority;
-        }
-        say(text, " back:%u", handles[i]);
-    }
-    return UINT32_MAX;
-}
-
-static void plain_admit(struct plain *plain, int64_t now_ns, uint32_t barrier, char *text) {
-    uint32_t handles[MODEL_HANDLES];
-    uint32_t running = plain_sum(plain, false);
-    uint32_t count = plain_list(plain, handles, 0xFF, SCHEDULER_WAITING, SCHEDULER_WAITING);
-    enum engine_cut cut = ENGINE_CUT_COUNT;
-    uint32_t lead = 0;
-    for (uint32_t i = 0; i < count && cut == ENGINE_CUT_COUNT; i++) {
-        lead = bucket_index(plain->entries[handles[i]].tokens);
-        cut = running > 0 ? ENGINE_CUT_JOIN : plain_due(plain, lead, now_ns);
-    }
-    if (cut == ENGINE_CUT_COUNT) {
-        return;
-    }
-    plain_list(plain, handles, lead, SCHEDULER_WAITING, SCHEDULER_WAITING);
-    for (uint32_t i = 0; i < count; i++) {
-        const struct model_entry *entry = &plain->entries[handles[i]];
-        if ((plain->limits.bucket_strict && bucket_index(entry->tokens) != lead) ||
-            entry->priority >= barrier || !plain_start(plain, handles[i])) {
-            break;
-        }
-        say(text, " %s:%u", engine_cut_name(cut), handles[i]);
-    }
-}
-
-static void plain_rows(struct plain *plain, char *text) {
-    uint32_t picked = 0, left = plain->limits.prefill_chunk_tokens;
-    int64_t before = plain->turns;
-    struct model_entry *entry;
-    while (picked < plain->limits.max_batch_size &&
-           (entry = plain_next_turn(plain, SCHEDULER_DECODE, -1, before)) != NULL) {
-        say(text, " %u@%u+1!", (uint32_t)(entry - plain->entries), entry->computed++);
-        entry->known++;
-        entry->turn = plain->turns++;
-        picked++;
-    }
-    while (picked < plain->limits.max_batch_size && left > 0 &&
-           (entry = plain_next_turn(plain, SCHEDULER_PREFILL, -1, INT64_MAX)) != NULL) {
-        uint32_t missing = entry->known - entry->computed;
-        uint32_t rows = missing < left ? missing : left;
-        say(text, " %u@%u+%u%s", (uint32_t)(entry - plain->entries), entry->computed, rows,
-            rows == missing ? "!" : "");
-        entry->computed += rows;
-        left -= rows;
-        picked++;
-        if (rows == missing) {
-            entry->known++;
-            entry->state = SCHEDULER_DECODE;
-            entry->turn = plain->turns++;
-        }
-    }
-}
-
-static void plain_step(struct plain *plain, int64_t now_ns, char *text) {
-    plain_make_room(plain, text);
-    plain_admit(plain, now_ns, plain_resume(plain, text), text);
-    plain_rows(plain, text);
-}
-
-static void describe(const struct schedule *schedule, char *text) {
-    for (uint32_t i = 0; i < schedule->preempted_count; i++) {
-        say(text, " lost:%u", schedule->preempted[i]);
-    }
-    for (uint32_t i = 0; i < schedule->resumed_count; i++) {
-        say(text, " back:%u", schedule->resumed[i]);
-    }
-    for (uint32_t i = 0; i < schedule->admitted_count; i++) {
-        say(text, " %s:%u", engine_cut_name(schedule->cut), schedule->admitted[i]);
-    }
-    for (uint32_t i = 0; i < schedule->pick_count; i++) {
-        const struct pick *pick = &schedule->picks[i];
-        say(text, " %u@%u+%u%s", pick->handle, pick->first_position, pick->row_count,
-            pick->is_sampled ? "!" : "");
-    }
-}
-
-static struct scheduler_limits random_limits(uint64_t *random) {
-    return (struct scheduler_limits){
-        .handles_max = MODEL_HANDLES,
-        .max_batch_size = 1 + (uint32_t)(test_random(random) % 8),
-        .max_running = 1 + (uint32_t)(test_random(random) % 10),
-        .max_batch_tokens = 20 + (uint32_t)(test_random(random) % 400),
-        .prefill_chunk_tokens = 1 + (uint32_t)(test_random(random) % 100),
-        .pages_total = 10 + (uint32_t)(test_random(random) % 20),
-        .max_queue_delay_ns = (int64_t)(test_random(random) % 6),
-        .bucket_strict = test_random(random) % 4 == 0,
-    };
-}
-
-static void change_at_random(struct scheduler *scheduler, struct counted_pages *pages,
-                             struct plain *plain, int64_t now_ns, uint64_t *random) {
-    uint32_t handle = (uint32_t)(test_random(random) % MODEL_HANDLES);
-    struct model_entry *entry = &plain->entries[handle];
-    if (entry->state != SCHEDULER_FREE) {
-        if (test_random(random) % 16 == 0) {
-            scheduler_remove(scheduler, handle);
-            *entry = (struct model_entry){.state = SCHEDULER_FREE};
-        }
-        return;
-    }
-    uint32_t tokens = 1 + (uint32_t)(test_random(random) % 100);
-    *entry = (struct model_entry){.state = SCHEDULER_WAITING,
-                                  .tokens = tokens,
-                                  .end = tokens + 1 + (uint32_t)(test_random(random) % 60),
-                                  .known = tokens,
-                                  .priority = (uint32_t)(test_random(random) % 10),
-                                  .arrival_ns = now_ns - (int64_t)(test_random(random) % 3),
-                                  .number = plain->turns++};
-    pages->cached_tokens[handle] = cached_tokens_of(handle, tokens);
-    scheduler_add(scheduler, handle, tokens, pages_of(entry->end - 1), entry->priority,
-                  entry->arrival_ns);
-}
-
-static void retire_answers(struct scheduler *scheduler, struct plain *plain) {
-    for (uint32_t i = 0; i < MODEL_HANDLES; i++) {
-        struct model_entry *entry = &plain->entries[i];
-        if (entry->state == SCHEDULER_DECODE && entry->known == entry->end) {
-            scheduler_remove(scheduler, i);
-            *entry = (struct model_entry){.state = SCHEDULER_FREE};
-        }
-    }
-}
-
-/* The number of preemptions. */
-static uint32_t run_beside_plain(uint64_t *random) {
-    static struct plain plain;
+static void gives_one_that_was_preempted_its_pages_for_good_once_it_has_aged(void **state) {
+    /* Two urgent ones are always there, each of which could take all pages in time. */
+    struct script script = script_default();
     struct scheduler scheduler;
     struct counted_pages pages;
-    uint32_t preemptions = 0;
-    memset(&plain, 0, sizeof plain);
-    plain.limits = random_limits(random);
-    init(&scheduler, &plain.limits, &pages);
-    for (int64_t now_ns = 0; now_ns < 400; now_ns++) {
-        char expected[TEXT_BYTES] = "", got[TEXT_BYTES] = "";
+    uint32_t lost = 0, urgent = 0;
+    int64_t now_ns = 0, aged_ns = 9 * 1000 * NS_PER_MS;
+    script.limits.pages_total = 8;
+    script.limits.max_queue_delay_ns = 0;
+    counted_pages_init(&scheduler, &script.limits, &pages);
+    add(&scheduler, 0, 16, 8, 9, 0);
+    for (; scheduler.entries[0].state != SCHEDULER_FREE; now_ns += 10 * NS_PER_MS) {
         struct schedule schedule;
-        for (uint64_t changes = test_random(random) % 3; changes > 0; changes--) {
-            change_at_random(&scheduler, &pages, &plain, now_ns, random);
+        for (uint32_t handle = 1; handle <= 2; handle++) {
+            if (scheduler.entries[handle].state == SCHEDULER_FREE && now_ns > 0) {
+                add(&scheduler, handle, 16, 5, 0, now_ns);
+                urgent++;
+            }
         }
-        if (now_ns == 350) {
-            scheduler_drain(&scheduler);
-            plain.is_draining = true;
-        }
-        plain_step(&plain, now_ns, expected);
         scheduler_next(&scheduler, now_ns, &schedule);
-        describe(&schedule, got);
-        assert_string_equal(got, expected);
-        assert_int_equal(pages.held_total, plain_sum(&plain, true));
-        preemptions += schedule.preempted_count;
-        retire_answers(&scheduler, &plain);
+        for (uint32_t i = 0; i < schedule.preempted_count; i++) {
+            lost += schedule.preempted[i] == 0;
+            assert_true(schedule.preempted[i] != 0 || scheduler.kept != 0);
+        }
+        for (uint32_t handle = 0; handle <= 2; handle++) {
+            const struct scheduler_entry *entry = &scheduler.entries[handle];
+            if (entry->state == SCHEDULER_DECODE &&
+                entry->known_tokens == entry->pages_max * KV_PAGE_TOKENS) {
+                scheduler_remove(&scheduler, handle);
+            }
+        }
+        assert_true(now_ns < 2 * aged_ns);
     }
+    assert_true(lost > 0);
+    assert_true(urgent > 10);
+    assert_true(now_ns > aged_ns); /* it would have had no chance before */
     scheduler_deinit(&scheduler);
-    return preemptions;
 }
 
-static void agrees_with_the_obvious_version_on_random_schedules(void **state) {
-    uint64_t random = test_seed();
-    uint32_t preemptions = 0;
-    for (int round = 0; round < 200; round++) {
-        preemptions += run_beside_plain(&random);
+/* ---------------------------------------------------------------- the head of the line */
+
+/* A prompt of `length` tokens, then `count` of 50: the steps until the last of those is complete,
+ * counted from the one in which they start. */
+static uint32_t steps_of_short_ones(uint32_t length, uint32_t count, uint32_t *steps_of_long) {
+    struct script script = script_default();
+    struct scheduler scheduler;
+    struct counted_pages pages;
+    uint32_t step = 0, last = 0;
+    script.limits.max_batch_size = script.limits.max_running = 32;
+    script.limits.max_batch_tokens = 8192;
+    script.limits.pages_total = 10000;
+    script.limits.prefill_chunk_tokens = 256;
+    script.limits.max_queue_delay_ns = 0;
+    counted_pages_init(&scheduler, &script.limits, &pages);
+    add(&scheduler, 0, length, counted_pages_of(length) + 1, 5, 0);
+    *steps_of_long = 0;
+    while (*steps_of_long == 0) {
+        struct schedule schedule;
+        if (step == 1) {
+            for (uint32_t i = 1; i <= count; i++) {
+                add(&scheduler, i, 50, 40, 5, 1);
+            }
+        }
+        scheduler_next(&scheduler, step++, &schedule);
+        assert_true(schedule.prefill_rows <= 256);
+        for (uint32_t i = 0; i < schedule.pick_count; i++) {
+            const struct pick *pick = &schedule.picks[i];
+            if (pick->is_sampled && pick->first_position < 50) {
+                last = step - 1;
+            } else if (pick->is_sampled && pick->handle == 0) {
+                *steps_of_long = step;
+            }
+        }
     }
-    assert_true(preemptions > 200);
+    scheduler_deinit(&scheduler);
+    return last;
+}
+
+static void bounds_the_wait_for_a_first_token_by_the_chunk_and_not_by_a_long_prompt(void **state) {
+    uint32_t steps_of_long;
+    /* C = 256, Q = 64: ten of 50 are complete after ceil(500 / 192) steps. */
+    assert_int_equal(steps_of_short_ones(4095, 10, &steps_of_long), 3);
+    assert_int_equal(steps_of_short_ones(100000, 10, &steps_of_long), 3);
+    /* The long one loses what they have, and no more. */
+    assert_int_equal(steps_of_short_ones(4095, 10, &steps_of_long), 3);
+    assert_int_equal(steps_of_long, (4095 + 500 + 255) / 256);
+}
+
+static void goes_on_with_a_long_prompt_though_short_ones_never_end(void **state) {
+    struct script script = script_default();
+    struct scheduler scheduler;
+    struct counted_pages pages;
+    uint32_t steps = 0;
+    script.limits.prefill_chunk_tokens = 256;
+    script.limits.max_queue_delay_ns = 0;
+    script.limits.max_batch_tokens = 8192;
+    script.limits.max_batch_size = script.limits.max_running = 32;
+    counted_pages_init(&scheduler, &script.limits, &pages);
+    add(&scheduler, 0, 4095, 256, 5, 0);
+    while (scheduler.entries[0].state != SCHEDULER_DECODE) {
+        struct schedule schedule;
+        for (uint32_t i = 1; i <= 16 && steps > 0; i++) {
+            if (scheduler.entries[i].state == SCHEDULER_DECODE) {
+                scheduler_remove(&scheduler, i);
+            }
+            if (scheduler.entries[i].state == SCHEDULER_FREE) {
+                add(&scheduler, i, 50, 4, 2, steps);
+            }
+        }
+        scheduler_next(&scheduler, steps, &schedule);
+        steps++;
+    }
+    assert_in_range(steps, 4095 / 256 + 1, (4095 + 63) / 64);
+    scheduler_deinit(&scheduler);
 }
 
 TEST_MAIN(cmocka_unit_test(cuts_a_bucket_that_reaches_max_batch_size),
@@ -740,4 +490,6 @@ TEST_MAIN(cmocka_unit_test(cuts_a_bucket_that_reaches_max_batch_size),
           cmocka_unit_test(preempts_by_priority_before_age),
           cmocka_unit_test(starts_nothing_before_those_that_were_preempted_but_what_is_more_urgent),
           cmocka_unit_test(starts_where_the_cached_beginning_of_a_prompt_ends),
-          cmocka_unit_test(agrees_with_the_obvious_version_on_random_schedules))
+          cmocka_unit_test(gives_one_that_was_preempted_its_pages_for_good_once_it_has_aged),
+          cmocka_unit_test(bounds_the_wait_for_a_first_token_by_the_chunk_and_not_by_a_long_prompt),
+          cmocka_unit_test(goes_on_with_a_long_prompt_though_short_ones_never_end))
