@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "consumer/kafka_controller.h"
 #include "consumer/kafka_settings.h"
 
 /* It comes with the list of topics, asked for before. */
@@ -48,18 +49,6 @@ static rd_kafka_t *kafka_admin_open(const struct config *config, char *last_erro
     return handle;
 }
 
-/* Whether there is a controller, which is who takes such requests: librdkafka's in-process cluster
- * names one that is none of its brokers. */
-static bool kafka_admin_is_served(rd_kafka_t *handle, const struct rd_kafka_metadata *found) {
-    int controller = rd_kafka_controllerid(handle, KAFKA_ADMIN_CONTROLLER_WAIT_MS);
-    for (int i = 0; i < found->broker_cnt; i++) {
-        if (found->brokers[i].id == controller) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* Fills partitions_found of the topics that are there. Asks for all, since asking for one by name
  * may make it. */
 static enum kafka_client_status kafka_admin_look(struct kafka_admin *admin, char *err,
@@ -80,7 +69,7 @@ static enum kafka_client_status kafka_admin_look(struct kafka_admin *admin, char
             }
         }
     }
-    admin->served = kafka_admin_is_served(admin->handle, found);
+    admin->served = kafka_controller_is_among(admin->handle, found, KAFKA_ADMIN_CONTROLLER_WAIT_MS);
     rd_kafka_metadata_destroy(found);
     return KAFKA_CLIENT_OK;
 }

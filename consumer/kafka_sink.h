@@ -2,8 +2,10 @@
  *
  * All replicas acknowledge, idempotent, without a deadline: with the brokers away records wait, and
  * the caller's back-pressure bounds them. Every record accepted gets exactly one report, short of
- * kafka_sink_has_failed. One thread, except that librdkafka has threads of its own. Refuses to know
- * jobs, results and where records come from. */
+ * kafka_sink_has_failed. A topic's limit is on batches: one is kept below the least of all, and a
+ * record that was refused for its size with others is sent alone before its report says so. One
+ * thread, except that librdkafka has threads of its own. Refuses to know jobs, results and where
+ * records come from. */
 #ifndef SOLFLEET_CONSUMER_KAFKA_SINK_H
 #define SOLFLEET_CONSUMER_KAFKA_SINK_H
 
@@ -13,8 +15,13 @@
 
 #include "consumer/record.h"
 
-/* What a record needs in the broker's batch beside key, value and headers, generously. */
-#define KAFKA_SINK_OVERHEAD_BYTES 512
+/* What a record alone in a batch needs beside key, value and headers: 61 for the batch, at most 36
+ * for the record, and some for what a later format may add. Each header needs two lengths. */
+#define KAFKA_SINK_OVERHEAD_BYTES 128
+#define KAFKA_SINK_HEADER_OVERHEAD_BYTES 10
+
+/* A topic must take so much: a result that says no more than why it failed, whatever its strings. */
+#define KAFKA_SINK_LIMIT_BYTES_MIN 4096
 
 struct kafka_sink;
 struct config;
@@ -44,10 +51,7 @@ struct kafka_sink_message {
 
 struct kafka_sink_report {
     uint64_t tag;
-    enum kafka_sink_status status; /* OK, TOO_LARGE or REFUSED */
-    const char *topic;             /* these two borrowed until the next take */
-    const void *value;
-    size_t value_bytes;
+    enum kafka_sink_status status; /* OK, TOO_LARGE (by itself; the room is less now) or REFUSED */
     int32_t partition;
     int64_t offset;
     char error[128]; /* "" when OK */
@@ -62,8 +66,15 @@ enum kafka_sink_status kafka_sink_find_topic(struct kafka_sink *sink, const char
                                              int timeout_ms, char *err, size_t err_bytes)
     __attribute__((warn_unused_result));
 
-/* The most bytes that value, key and headers of one record may have together. */
-size_t kafka_sink_bytes_max(const struct kafka_sink *sink);
+/* Asks what sizes the output topics take; blocks up to twice timeout_ms. Before anything is sent.
+ * Where the brokers do not tell, max_message_bytes holds and the log says so. REFUSED: one takes less
+ * than KAFKA_SINK_LIMIT_BYTES_MIN, ask again. */
+enum kafka_sink_status kafka_sink_read_limits(struct kafka_sink *sink, int timeout_ms, char *err,
+                                              size_t err_bytes) __attribute__((warn_unused_result));
+
+/* The most bytes that the value of this message may have in its topic, beside its key and headers,
+ * as far as is known now. */
+size_t kafka_sink_room(const struct kafka_sink *sink, const struct kafka_sink_message *message);
 
 enum kafka_sink_status kafka_sink_send(struct kafka_sink *sink,
                                        const struct kafka_sink_message *message, char *err,

@@ -265,6 +265,10 @@ enum worker_status worker_join(struct worker *worker, int timeout_ms, char *err,
         status = worker_find_output(worker, config->dead_letter_topic, timeout_ms, err, err_bytes);
     }
     if (status == WORKER_OK &&
+        kafka_sink_read_limits(worker->sink, timeout_ms, err, err_bytes) != KAFKA_SINK_OK) {
+        status = WORKER_NOT_YET;
+    }
+    if (status == WORKER_OK &&
         kafka_source_subscribe(worker->source, err, err_bytes) != KAFKA_SOURCE_OK) {
         status = WORKER_NOT_YET;
     }

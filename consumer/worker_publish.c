@@ -5,12 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "consumer/result_limits.h"
 #include "consumer/worker_result.h"
 #include "consumer/worker_state.h"
 #include "schemas/dead_letter.h"
 
 #define SEND_AGAIN_MS 500
-#define RESULT_CUTS_MAX 3
+#define RESULT_CUTS_MAX 3 /* a failure in its place; a brief one; without the job's headers */
 #define HEADERS_MAX (RECORD_HEADERS_MAX + DEAD_LETTER_HEADERS_MAX)
 
 /* A tag at the sink is the ticket and which of its two records it is. */
@@ -80,39 +81,62 @@ void worker_publish_dead_letter(struct worker *worker, struct inflight_job *job)
 
 /* ---- send ---- */
 
-/* The topic does not take so large a result: an error in its place, then one without what the
- * client sent. A result that says no more than its id is not made smaller. */
-static void worker_publish_cut_result(struct worker *worker, struct inflight_job *job) {
-    if (job->outcome.result_cuts++ == 0) {
-        error_set(&job->error, ERROR_RESULT_TOO_LARGE, NULL,
-                  "the result has %zu bytes, more than its topic takes", job->outcome.result_bytes);
-        job->outcome.state = STATUS_FAILED;
+/* The result as its topic takes it, while there is something to leave out. */
+static bool worker_publish_shorten(struct inflight_outcome *outcome, size_t room) {
+    size_t bytes;
+    char *shorter = result_limits_shorten(outcome->result, outcome->result_bytes, room, &bytes);
+    if (shorter == NULL) {
+        return false;
     }
-    worker_publish_make_failure(worker, job, job->outcome.result_cuts > 1);
+    free(outcome->result);
+    outcome->result = shorter;
+    outcome->result_bytes = bytes;
+    return true;
 }
 
+/* The topic does not take so large a result: a shorter one, then an error in its place, then one
+ * without what the client sent. A result that says no more than its id is not made smaller. */
+static void worker_publish_cut_result(struct worker *worker, struct inflight_job *job,
+                                      size_t room) {
+    struct inflight_outcome *outcome = &job->outcome;
+    if (outcome->result_cuts == 0 && worker_publish_shorten(outcome, room)) {
+        return;
+    }
+    if (outcome->state != STATUS_FAILED) {
+        error_set(&job->error, ERROR_RESULT_TOO_LARGE, NULL,
+                  "the result has %zu bytes, and its topic takes %zu", outcome->result_bytes, room);
+        outcome->state = STATUS_FAILED;
+    }
+    outcome->result_cuts++;
+    worker_publish_make_failure(worker, job, outcome->result_cuts > 1);
+}
+
+/* Sends the result, made smaller where it has to be. */
 static enum kafka_sink_status worker_publish_send_result(struct worker *worker,
                                                          struct inflight_job *job, char *err,
                                                          size_t err_bytes) {
-    struct record_header headers[CARRIED_HEADERS_MAX + 1];
-    const char *status = status_state_name(job->outcome.state);
-    headers[0] =
-        (struct record_header){.name = "status", .value = status, .value_bytes = strlen(status)};
-    memcpy(&headers[1], job->headers.list, job->headers.count * sizeof headers[0]);
-    struct kafka_sink_message message = {.topic = job->outcome.result_topic,
-                                         .key = job->request_id,
-                                         .key_bytes = strlen(job->request_id),
-                                         .value = job->outcome.result,
-                                         .value_bytes = job->outcome.result_bytes,
-                                         .headers = headers,
-                                         .header_count = 1 + job->headers.count,
-                                         .tag = worker_publish_tag(job, false)};
-    enum kafka_sink_status sent = kafka_sink_send(worker->sink, &message, err, err_bytes);
-    if (sent == KAFKA_SINK_TOO_LARGE && job->outcome.result_cuts < RESULT_CUTS_MAX) {
-        worker_publish_cut_result(worker, job);
-        return worker_publish_send_result(worker, job, err, err_bytes);
+    struct inflight_outcome *outcome = &job->outcome;
+    for (;;) {
+        struct record_header headers[CARRIED_HEADERS_MAX + 1];
+        const char *status = status_state_name(outcome->state);
+        size_t carried = outcome->result_cuts < RESULT_CUTS_MAX ? job->headers.count : 0;
+        headers[0] = (struct record_header){
+            .name = "status", .value = status, .value_bytes = strlen(status)};
+        memcpy(&headers[1], job->headers.list, carried * sizeof headers[0]);
+        struct kafka_sink_message message = {.topic = outcome->result_topic,
+                                             .key = job->request_id,
+                                             .key_bytes = strlen(job->request_id),
+                                             .value = outcome->result,
+                                             .value_bytes = outcome->result_bytes,
+                                             .headers = headers,
+                                             .header_count = 1 + carried,
+                                             .tag = worker_publish_tag(job, false)};
+        enum kafka_sink_status sent = kafka_sink_send(worker->sink, &message, err, err_bytes);
+        if (sent != KAFKA_SINK_TOO_LARGE || outcome->result_cuts == RESULT_CUTS_MAX) {
+            return sent;
+        }
+        worker_publish_cut_result(worker, job, kafka_sink_room(worker->sink, &message));
     }
-    return sent;
 }
 
 /* The record's headers with ours behind them. `cuts` leaves out the value, then the record's own
@@ -177,7 +201,7 @@ static bool worker_publish_sent(struct worker *worker, enum kafka_sink_status st
     if (status == KAFKA_SINK_OK) {
         return true;
     }
-    if (status != KAFKA_SINK_BUSY) {
+    if (status != KAFKA_SINK_BUSY && worker->send_again_ns == 0) { /* the first of this round */
         worker->send_again_ns =
             clock_monotonic_ns(worker->options.clock) + SEND_AGAIN_MS * CLOCK_NS_PER_MS;
         log_write(worker->options.log, LOG_LEVEL_ERROR, "publish.refused",
@@ -207,13 +231,21 @@ static bool worker_publish_send(struct worker *worker, struct inflight_job *job)
     return true;
 }
 
+/* One that its topic does not take stands in nobody's way. */
 static void worker_publish_send_all(struct worker *worker) {
     if (worker->send_again_ns > clock_monotonic_ns(worker->options.clock)) {
         return;
     }
     worker->send_again_ns = 0;
-    while (worker->unsent.head != NULL && worker_publish_send(worker, worker->unsent.head)) {
-        inflight_list_take(&worker->unsent);
+    for (uint32_t left = worker->unsent.count; left > 0; left--) {
+        bool sent = worker_publish_send(worker, worker->unsent.head);
+        if (!sent && worker->send_again_ns == 0) {
+            return; /* the sink is full */
+        }
+        struct inflight_job *job = inflight_list_take(&worker->unsent);
+        if (!sent) {
+            inflight_list_append(&worker->unsent, job);
+        }
     }
 }
 
@@ -262,20 +294,18 @@ static void worker_publish_acknowledged(struct worker *worker, struct inflight_j
     }
 }
 
-/* A record was not taken: it goes back among the unsent, smaller where that was the reason. */
+/* A record was not taken: it goes back among the unsent. Where its size was the reason its topic's
+ * room is less now, so that it will be made smaller. */
 static void worker_publish_refused(struct worker *worker, struct inflight_job *job, bool is_letter,
                                    const struct kafka_sink_report *report) {
     struct inflight_outcome *outcome = &job->outcome;
     bool was_idle = !outcome->letter_unsent && !outcome->result_unsent;
-    bool too_large = report->status == KAFKA_SINK_TOO_LARGE;
-    worker_publish_sent(worker, report->status, job, report->error);
+    if (report->status != KAFKA_SINK_TOO_LARGE) {
+        worker_publish_sent(worker, report->status, job, report->error);
+    }
     if (is_letter) {
-        outcome->letter_cuts += too_large && outcome->letter_cuts < 3;
         outcome->letter_unsent = true;
     } else {
-        if (too_large && outcome->result_cuts < RESULT_CUTS_MAX) {
-            worker_publish_cut_result(worker, job);
-        }
         outcome->result_unsent = true;
     }
     if (was_idle) {

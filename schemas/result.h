@@ -29,6 +29,13 @@ struct result_solution {
     bool complete;
 };
 
+/* What was taken from a result that was too large for its topic. */
+struct result_cut {
+    bool present;        /* false: nothing; not on the wire then */
+    uint64_t text_bytes; /* the whole text's; what is there may be less */
+    bool solution;       /* it was left out */
+};
+
 struct result_usage {
     uint32_t prompt_tokens, completion_tokens, cached_tokens;
 };
@@ -56,7 +63,8 @@ struct result {
     char *text;                           /* owned valid UTF-8; NULL = null on the wire */
     char answer_sha256[SHA256_HEX_BYTES]; /* "" = null */
     enum finish_reason finish_reason;
-    bool truncated;
+    bool truncated; /* the answer ends early: its length, or the topic's limit (`cut`) */
+    struct result_cut cut;
     struct result_usage usage;
     struct result_timings timings;
     struct result_model model;

@@ -41,6 +41,17 @@ static void decode_solution(const struct json_node *root, struct result_solution
     solution->complete = json_get_bool(object, "complete", false, error);
 }
 
+static void decode_cut(const struct json_node *root, struct result_cut *cut,
+                       struct job_error *error) {
+    const struct json_node *object = json_get_object(root, "cut", error);
+    if (object == NULL) {
+        return;
+    }
+    cut->present = true;
+    cut->text_bytes = (uint64_t)json_get_int(object, "text_bytes", 0, JSON_INTEGER_MAX, 0, error);
+    cut->solution = json_get_bool(object, "solution", false, error);
+}
+
 static void decode_outcome(const struct json_node *root, struct result *result,
                            struct job_error *error) {
     const char *reasons[FINISH_REASON_COUNT];
@@ -57,6 +68,7 @@ static void decode_outcome(const struct json_node *root, struct result *result,
     result->finish_reason = (enum finish_reason)json_get_choice(
         root, "finish_reason", reasons, FINISH_REASON_COUNT, FINISH_STOP, error);
     result->truncated = json_get_bool(root, "truncated", false, error);
+    decode_cut(root, &result->cut, error);
 }
 
 static void decode_figures(const struct json_node *root, struct result *result,

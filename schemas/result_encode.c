@@ -56,6 +56,17 @@ void result_encode_solution(struct json_writer *writer, const struct result_solu
     json_writer_end_object(writer);
 }
 
+static void put_cut(struct json_writer *writer, const struct result_cut *cut) {
+    if (!cut->present) {
+        return;
+    }
+    json_writer_key(writer, "cut");
+    json_writer_begin_object(writer);
+    put_uint(writer, "text_bytes", cut->text_bytes);
+    put_bool(writer, "solution", cut->solution);
+    json_writer_end_object(writer);
+}
+
 static void put_usage(struct json_writer *writer, const struct result_usage *usage) {
     json_writer_key(writer, "usage");
     json_writer_begin_object(writer);
@@ -138,6 +149,7 @@ char *result_encode(const struct result *result, size_t *size) {
     put_text(&writer, "answer_sha256", result->answer_sha256[0] ? result->answer_sha256 : NULL);
     put_text(&writer, "finish_reason", finish_reason_name(result->finish_reason));
     put_bool(&writer, "truncated", result->truncated);
+    put_cut(&writer, &result->cut);
     put_usage(&writer, &result->usage);
     put_timings(&writer, &result->timings);
     put_model(&writer, &result->model);

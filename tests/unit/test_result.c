@@ -228,7 +228,28 @@ static void copies_parameters_deeply(void **state) {
     job_params_deinit(&copy);
 }
 
-TEST_MAIN(cmocka_unit_test(writes_its_fields_in_a_fixed_order),
+static void carries_what_was_cut_and_nothing_where_nothing_was(void **state) {
+    struct result result, decoded;
+    struct job_error error;
+    size_t size;
+    char text[] = "beginning";
+    result_init(&result);
+    strcpy(result.request_id, "r");
+    result.text = text;
+    char *bytes = result_encode(&result, &size);
+    assert_null(strstr(bytes, "\"cut\""));
+    free(bytes);
+    result.cut = (struct result_cut){.present = true, .text_bytes = 70000, .solution = true};
+    bytes = result_encode(&result, &size);
+    assert_int_equal(result_decode(bytes, size, &decoded, &error), ERROR_NONE);
+    assert_true(decoded.cut.present && decoded.cut.solution);
+    assert_int_equal(decoded.cut.text_bytes, 70000);
+    result_deinit(&decoded);
+    free(bytes);
+}
+
+TEST_MAIN(cmocka_unit_test(carries_what_was_cut_and_nothing_where_nothing_was),
+          cmocka_unit_test(writes_its_fields_in_a_fixed_order),
           cmocka_unit_test(writes_null_for_all_that_a_failed_job_lacks),
           cmocka_unit_test(decodes_what_it_encodes),
           cmocka_unit_test(names_every_status_and_reason),
