@@ -28,7 +28,7 @@ struct command_model_purpose {
     size_t bytes;
 };
 
-enum { COMMAND_MODEL_PURPOSES = 9 };
+enum { COMMAND_MODEL_PURPOSES = 10 };
 
 static const char command_model_help[] =
     "Checks a model file and tells what is in it, and what it needs on a device.\n"
@@ -76,6 +76,7 @@ static void command_model_list(const struct command_model_facts *facts,
         {"block_weight_bytes", "weights of the blocks", model->block_weight_bytes},
         {"embedding_bytes", "embedding", model->embedding_bytes},
         {"head_bytes", "head", model->head_bytes},
+        {"sketch_bytes", "INT8 copy of the head", model->sketch_bytes},
         {"norm_bytes", "norms", model->norm_bytes},
         {"rope_bytes", "rotary tables", model->rope_bytes},
         {"kv_bytes", "keys and values", forward->kv_bytes},

@@ -85,7 +85,7 @@ struct config {
     const char *model, *policy, *device, *cpu_tier;
     int64_t threads;
     int64_t kv_cache_bytes;
-    bool prefix_cache;
+    bool prefix_cache, head_sketch;
     int64_t null_completion_tokens, null_answer_bytes, null_delay_us;
 
     /* batching */

@@ -51,6 +51,9 @@ const struct config_option config_table_options[] = {
         "memory for keys and values; 0: enough for max_running sequences, within reason"),
     BOOL(prefix_cache, "true", ENGINES,
          "compute what prompts have in common at their beginning once"),
+    BOOL(head_sketch, "true", ENGINES | PLANNING,
+         "keep an INT8 copy of the LM head to find the few logits that can matter: the same "
+         "answers, faster for few jobs at a time"),
     CHOICE(engine, "real", "real|null", BATCHING,
            "null answers a fixed text without a model: for measuring the pipeline"),
     INT(null_completion_tokens, "16", 1, 2048, BATCHING, "tokens in an answer of the null engine"),

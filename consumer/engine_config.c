@@ -51,6 +51,7 @@ void engine_config_options(const struct config *config, struct engine_options *o
             config->repetition_cycles > 0 ? (int32_t)config->repetition_cycles : -1,
         .repetition_cycle_tokens = (uint32_t)config->repetition_cycle_tokens,
         .repetition_tokens = (uint32_t)config->repetition_tokens,
+        .head_sketch_off = !config->head_sketch,
         .prefix_cache_off = !config->prefix_cache,
         .kv_cache_bytes = (size_t)config->kv_cache_bytes,
         .progress_interval_ms = config->progress_interval_ms};

@@ -63,6 +63,7 @@ struct engine_options {
     uint32_t repetition_tokens;       /* 256 */
     bool poison_pages;                /* tests: fill KV pages with NaN before they are used */
     const struct forward_tap *tap;    /* tests: sees logits; borrowed; see forward.h */
+    bool head_sketch_off;             /* compute every logit, with no INT8 copy of the head */
     bool prefix_cache_off;            /* compute every prompt whole, though others began alike */
     size_t kv_cache_bytes;        /* 0: room for max_running sequences of max_model_len, bounded */
     int64_t progress_interval_ms; /* 250: at most one progress event a job in this time */

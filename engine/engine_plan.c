@@ -163,6 +163,7 @@ static void engine_plan_forward(struct engine_plan *plan, const struct engine_op
         .limits = engine_plan_batch_limits(options, config->vocabulary),
         .row_buckets = plan->row_bucket_count > 0 ? plan->row_buckets : NULL,
         .row_bucket_count = plan->row_bucket_count,
+        .head_sketch = plan->model.sketch_bytes > 0,
         .poison_pages = options->poison_pages,
         .tap = options->tap};
     forward->page_count = engine_plan_pages(options, free_bytes, forward->limits.slot_pages_max,
@@ -179,16 +180,17 @@ enum engine_status engine_plan_make(struct engine_plan *plan, struct engine_opti
     engine_plan_buckets(plan, device, options->max_batch_size + options->prefill_chunk_tokens);
     enum model_status status = model_plan_length(config, &options->max_model_len, err, err_bytes);
     if (status == MODEL_OK) {
-        status = model_plan_make(config, policy, options->max_model_len, device_ops(device),
-                                 &plan->model, err, err_bytes);
+        plan->model_options = (struct model_options){.policy = policy,
+                                                     .max_model_len = options->max_model_len,
+                                                     .row_buckets = plan->row_buckets,
+                                                     .row_bucket_count = plan->row_bucket_count,
+                                                     .head_sketch_off = options->head_sketch_off};
+        status = model_plan_make(config, &plan->model_options, device_ops(device), &plan->model,
+                                 err, err_bytes);
     }
     if (status != MODEL_OK) {
         return engine_plan_model_status(status);
     }
-    plan->model_options = (struct model_options){.policy = policy,
-                                                 .max_model_len = options->max_model_len,
-                                                 .row_buckets = plan->row_buckets,
-                                                 .row_bucket_count = plan->row_bucket_count};
     engine_plan_forward(plan, options, config, device, free_bytes);
     return ENGINE_OK;
 }

@@ -21,6 +21,7 @@ static void engine_real_log_plan(const struct engine_real *real) {
               LOG_FIELDS(log_int("block_weight_bytes", (int64_t)plan->model.block_weight_bytes),
                          log_int("embedding_bytes", (int64_t)plan->model.embedding_bytes),
                          log_int("head_bytes", (int64_t)plan->model.head_bytes),
+                         log_int("sketch_bytes", (int64_t)plan->model.sketch_bytes),
                          log_int("norm_bytes", (int64_t)plan->model.norm_bytes),
                          log_int("rope_bytes", (int64_t)plan->model.rope_bytes),
                          log_int("kv_bytes", (int64_t)plan->forward.kv_bytes),
@@ -37,8 +38,10 @@ static enum engine_status engine_real_make_plan(struct engine_real *real, enum m
                                                 char *err, size_t err_bytes) {
     struct engine_options *options = &real->options;
     struct engine_plan *plan = &real->plan;
-    const struct model_options file = {
-        .path = options->model_path, .policy = policy, .max_model_len = options->max_model_len};
+    const struct model_options file = {.path = options->model_path,
+                                       .policy = policy,
+                                       .max_model_len = options->max_model_len,
+                                       .head_sketch_off = options->head_sketch_off};
     struct model_config config;
     enum model_status described =
         model_describe(&file, device_ops(real->device), &config, &plan->model, err, err_bytes);

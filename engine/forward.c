@@ -256,6 +256,8 @@ static bool forward_sample(struct forward *forward, const struct forward_pass *p
     const struct forward_inputs *in = &memory->inputs;
     struct head_sample_args args = {.x = memory->activations.final,
                                     .weight = forward->model->head,
+                                    .sketch = forward->options.head_sketch ? &forward->model->sketch
+                                                                           : NULL,
                                     .params = {.temperature = in->temperature,
                                                .top_k = in->top_k,
                                                .top_p_q16 = in->top_p_q16,

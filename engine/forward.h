@@ -29,6 +29,7 @@ struct forward_options {
                                     does not want fixed shapes */
     uint32_t row_bucket_count;
     const struct forward_tap *tap; /* borrowed until forward_close; NULL: none */
+    bool head_sketch;              /* use the model's INT8 copy of the head, which must be there */
     bool poison_pages; /* tests: fill the cache with NaN first: reading the unwritten shows */
 };
 

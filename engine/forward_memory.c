@@ -79,7 +79,8 @@ static struct kernels_shape forward_shape(const struct model_config *config,
                                   .dim = config->dim,
                                   .vocabulary = config->vocabulary,
                                   .heads = config->heads,
-                                  .kv = *kv};
+                                  .kv = *kv,
+                                  .head_sketch = options->head_sketch};
 }
 
 /* One workspace serves every op: they run one after another. */

@@ -73,8 +73,10 @@ static enum model_status model_load(struct model *model, const struct gguf *gguf
     enum model_status status =
         model_plan_length(&model->config, &model->max_model_len, err, err_bytes);
     if (status == MODEL_OK) {
-        status = model_plan_make(&model->config, model->policy, model->max_model_len,
-                                 device_ops(model->device), &model->plan, err, err_bytes);
+        struct model_options planned = *options;
+        planned.max_model_len = model->max_model_len;
+        status = model_plan_make(&model->config, &planned, device_ops(model->device), &model->plan,
+                                 err, err_bytes);
     }
     if (status == MODEL_OK) {
         status = model_text_open(gguf, model->config.vocabulary, &model->tokenizer, &model->chat,
@@ -140,14 +142,13 @@ enum model_status model_describe(const struct model_options *options, const stru
                                  size_t err_bytes) {
     char detail[MODEL_DETAIL_BYTES_MAX] = "";
     struct gguf *gguf = NULL;
-    uint32_t max_model_len = options->max_model_len;
+    struct model_options planned = *options;
     enum model_status status = model_read(options->path, &gguf, config, detail, sizeof detail);
     if (status == MODEL_OK) {
-        status = model_plan_length(config, &max_model_len, detail, sizeof detail);
+        status = model_plan_length(config, &planned.max_model_len, detail, sizeof detail);
     }
     if (status == MODEL_OK) {
-        status = model_plan_make(config, options->policy, max_model_len, ops, plan, detail,
-                                 sizeof detail);
+        status = model_plan_make(config, &planned, ops, plan, detail, sizeof detail);
     }
     gguf_close(gguf);
     if (status != MODEL_OK) {

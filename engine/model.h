@@ -67,7 +67,8 @@ struct model_layer {
 struct model_plan {
     size_t block_weight_bytes; /* packed linears of all layers */
     size_t embedding_bytes;
-    size_t head_bytes; /* 0 when tied */
+    size_t head_bytes;   /* 0 when tied */
+    size_t sketch_bytes; /* INT8 copy of the head; 0 without */
     size_t norm_bytes;
     size_t rope_bytes;
     size_t total_bytes;
@@ -82,7 +83,8 @@ struct model {
     struct weight embedding;         /* [V, D] */
     struct weight *head;             /* [V, D]; &embedding when tied */
     struct weight head_storage;
-    const float *final_norm; /* f32 [D], device */
+    struct head_sketch sketch; /* of the head; weight.packed NULL = none */
+    const float *final_norm;   /* f32 [D], device */
     struct model_layer *layers;
     const float *cos_table, *sin_table; /* f32 [max_model_len, rotary_dims / 2], device */
     uint32_t max_model_len;             /* positions the tables reach */
@@ -100,6 +102,7 @@ struct model_options {
     uint32_t max_model_len; /* 0: min(4096, the model's); beyond the model's is MODEL_BAD_OPTION */
     const uint32_t *row_buckets; /* ascending; for weight_prepare */
     uint32_t row_bucket_count;
+    bool head_sketch_off; /* no INT8 copy of the head, even where the back end would use it */
 };
 
 /* On MODEL_OK *out is the caller's. Otherwise err names the file and what is wrong in it. */

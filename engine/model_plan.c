@@ -15,6 +15,13 @@ struct weight_form model_plan_table_form(const struct model_config *config,
                                 .activation = ACTIVATION_F32};
 }
 
+struct weight_form model_plan_sketch_form(const struct model_config *config) {
+    return (struct weight_form){.type = ELEMENT_I8,
+                                .n = config->vocabulary,
+                                .k = config->dim,
+                                .activation = ACTIVATION_PER_TOKEN};
+}
+
 struct kv_form model_plan_kv_form(const struct model_config *config, enum model_policy policy) {
     return (struct kv_form){.type = model_policy_kv(policy),
                             .kv_heads = config->kv_heads,
@@ -70,9 +77,25 @@ static enum model_status model_plan_blocks(const struct model_config *config,
     return MODEL_OK;
 }
 
-enum model_status model_plan_make(const struct model_config *config, enum model_policy policy,
-                                  uint32_t max_model_len, const struct kernel_ops *ops,
+/* Bytes of the head's copy with its two bounds. The f32 policy is for tests and comparisons: it
+ * computes every logit. */
+static enum model_status model_plan_sketch(const struct model_config *config,
+                                           const struct model_options *options,
+                                           const struct kernel_ops *ops, size_t *bytes, char *err,
+                                           size_t err_bytes) {
+    struct weight_form form = model_plan_sketch_form(config);
+    if (!ops->takes_head_sketch || options->head_sketch_off ||
+        options->policy == MODEL_POLICY_F32) {
+        return MODEL_OK;
+    }
+    *bytes = 2 * model_plan_align(config->vocabulary * sizeof(float));
+    return model_plan_add(ops, &form, bytes, err, err_bytes);
+}
+
+enum model_status model_plan_make(const struct model_config *config,
+                                  const struct model_options *options, const struct kernel_ops *ops,
                                   struct model_plan *plan, char *err, size_t err_bytes) {
+    enum model_policy policy = options->policy;
     struct weight_form table = model_plan_table_form(config, policy);
     struct kv_form kv = model_plan_kv_form(config, policy);
     *plan = (struct model_plan){0};
@@ -80,16 +103,19 @@ enum model_status model_plan_make(const struct model_config *config, enum model_
     if (status == MODEL_OK) {
         status = model_plan_add(ops, &table, &plan->embedding_bytes, err, err_bytes);
     }
+    if (status == MODEL_OK) {
+        status = model_plan_sketch(config, options, ops, &plan->sketch_bytes, err, err_bytes);
+    }
     if (status != MODEL_OK) {
         return status;
     }
     size_t norms = 2 * (size_t)config->layers + 1;
-    size_t table_floats = (size_t)max_model_len * (config->rotary_dims / 2);
+    size_t table_floats = (size_t)options->max_model_len * (config->rotary_dims / 2);
     plan->head_bytes = config->tied_head ? 0 : plan->embedding_bytes;
     plan->norm_bytes = norms * model_plan_align(config->dim * sizeof(float));
     plan->rope_bytes = 2 * model_plan_align(table_floats * sizeof(float));
     plan->total_bytes = plan->block_weight_bytes + plan->embedding_bytes + plan->head_bytes +
-                        plan->norm_bytes + plan->rope_bytes;
+                        plan->sketch_bytes + plan->norm_bytes + plan->rope_bytes;
     plan->page_bytes = config->layers * ops->page_bytes(&kv);
     return MODEL_OK;
 }

@@ -1,74 +1,22 @@
 #include "engine/model_weights.h"
 
 #include <assert.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/model_loader.h"
 #include "engine/model_plan.h"
 #include "engine/model_policy.h"
+#include "engine/model_sketch.h"
 #include "engine/quantize.h"
 #include "kernels/rope_table.h"
-
-struct model_loader {
-    struct model *model;
-    const struct gguf *gguf;
-    const struct model_options *options;
-    const struct kernel_ops *ops;
-    bool memory_is_host;
-    size_t used_bytes; /* of model->memory */
-
-    /* Host scratch, sized for the largest weight. */
-    float *row;
-    void *values;
-    float *scale;
-    void *packed; /* NULL where packing goes straight to the device's memory */
-
-    char *err;
-    size_t err_bytes;
-};
 
 /* Some rows of a weight: one tensor of the file. */
 struct model_part {
     const struct gguf_tensor *tensor;
     uint32_t paired_head_dim; /* 0: rows as they stand; see model_weights_source_row */
 };
-
-static enum model_status model_weights_fail(const struct model_loader *loader,
-                                            enum model_status status, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-
-static enum model_status model_weights_fail(const struct model_loader *loader,
-                                            enum model_status status, const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(loader->err, loader->err_bytes, format, arguments);
-    va_end(arguments);
-    return status;
-}
-
-/* ---------------------------------------------------------------- device memory */
-
-/* The next piece of the model's one allocation; the plan counted every piece. */
-static void *model_weights_reserve(struct model_loader *loader, size_t bytes) {
-    void *piece = (uint8_t *)loader->model->memory + loader->used_bytes;
-    loader->used_bytes += model_plan_align(bytes);
-    assert(loader->used_bytes <= loader->model->plan.total_bytes);
-    return piece;
-}
-
-/* Copies and waits: the host's buffer is used again for the next weight. */
-static enum model_status model_weights_upload(struct model_loader *loader, void *to,
-                                              const void *from, size_t bytes) {
-    struct device *device = loader->model->device;
-    if (device_copy_in(device, DEVICE_STREAM_COPY, to, from, bytes) != KERNELS_OK) {
-        return model_weights_fail(loader, MODEL_FAILED, "the device refused a copy of %zu bytes",
-                                  bytes);
-    }
-    return device_sync(device, loader->err, loader->err_bytes) == KERNELS_OK ? MODEL_OK
-                                                                             : MODEL_FAILED;
-}
 
 /* ---------------------------------------------------------------- linears */
 
@@ -88,9 +36,9 @@ static enum model_status model_weights_refuse(const struct model_loader *loader,
                                               const struct gguf_tensor *tensor, uint32_t row,
                                               uint32_t column) {
     const char *fault = status == QUANTIZE_OVERFLOW ? "does not fit into 16 bits" : "is not finite";
-    return model_weights_fail(loader, MODEL_BAD_FILE, "tensor %.*s: row %u, column %u: %g %s",
-                              (int)tensor->name.bytes, tensor->name.data, row, column,
-                              (double)loader->row[column], fault);
+    return model_loader_fail(loader, MODEL_BAD_FILE, "tensor %.*s: row %u, column %u: %g %s",
+                             (int)tensor->name.bytes, tensor->name.data, row, column,
+                             (double)loader->row[column], fault);
 }
 
 /* Converts the rows of a part to the form's type, from row `first` of the weight on. */
@@ -114,37 +62,6 @@ static enum model_status model_weights_convert(struct model_loader *loader,
     return MODEL_OK;
 }
 
-/* Packs loader->values into the weight's place and makes its plans. */
-static enum model_status model_weights_pack(struct model_loader *loader, struct weight *weight) {
-    struct device *device = loader->model->device;
-    const struct weight_form *form = &weight->form;
-    struct weight_source source = {.values = loader->values,
-                                   .scale = form->type == ELEMENT_I8 ? loader->scale : NULL};
-    size_t bytes;
-    if (loader->ops->weight_packed_bytes(form, &bytes, loader->err, loader->err_bytes) !=
-        KERNELS_OK) {
-        return MODEL_BAD_FILE;
-    }
-    void *place = model_weights_reserve(loader, bytes);
-    void *packed = loader->memory_is_host ? place : loader->packed;
-    if (loader->ops->weight_pack(form, &source, packed, loader->err, loader->err_bytes) !=
-        KERNELS_OK) {
-        return MODEL_BAD_FILE;
-    }
-    if (packed != place) {
-        enum model_status status = model_weights_upload(loader, place, packed, bytes);
-        if (status != MODEL_OK) {
-            return status;
-        }
-    }
-    weight->packed = place;
-    return loader->ops->weight_prepare(device, weight, loader->options->row_buckets,
-                                       loader->options->row_bucket_count, loader->err,
-                                       loader->err_bytes) == KERNELS_OK
-               ? MODEL_OK
-               : MODEL_FAILED;
-}
-
 /* A weight of several tensors, one below the other. */
 static enum model_status model_weights_linear(struct model_loader *loader, struct weight_form form,
                                               const struct model_part *parts, size_t part_count,
@@ -159,7 +76,7 @@ static enum model_status model_weights_linear(struct model_loader *loader, struc
         first += (uint32_t)parts[i].tensor->dims[1];
     }
     assert(first == form.n);
-    return model_weights_pack(loader, weight);
+    return model_loader_pack(loader, weight);
 }
 
 /* ---------------------------------------------------------------- vectors */
@@ -173,9 +90,9 @@ static enum model_status model_weights_norm(struct model_loader *loader,
     if (status != QUANTIZE_OK) {
         return model_weights_refuse(loader, status, tensor, 0, bad);
     }
-    float *place = model_weights_reserve(loader, count * sizeof *place);
+    float *place = model_loader_reserve(loader, count * sizeof *place);
     *out = place;
-    return model_weights_upload(loader, place, values, count * sizeof *place);
+    return model_loader_upload(loader, place, values, count * sizeof *place);
 }
 
 static enum model_status model_weights_rope(struct model_loader *loader) {
@@ -185,15 +102,15 @@ static enum model_status model_weights_rope(struct model_loader *loader) {
     size_t bytes = floats * sizeof(float);
     float *tables = malloc(2 * bytes);
     if (tables == NULL) {
-        return model_weights_fail(loader, MODEL_NO_MEMORY, "out of memory for rotary tables");
+        return model_loader_fail(loader, MODEL_NO_MEMORY, "out of memory for rotary tables");
     }
     rope_table_fill(tables, tables + floats, model->max_model_len, config->rotary_dims,
                     (double)config->rope_theta);
-    float *cosines = model_weights_reserve(loader, bytes);
-    float *sines = model_weights_reserve(loader, bytes);
-    enum model_status status = model_weights_upload(loader, cosines, tables, bytes);
+    float *cosines = model_loader_reserve(loader, bytes);
+    float *sines = model_loader_reserve(loader, bytes);
+    enum model_status status = model_loader_upload(loader, cosines, tables, bytes);
     if (status == MODEL_OK) {
-        status = model_weights_upload(loader, sines, tables + floats, bytes);
+        status = model_loader_upload(loader, sines, tables + floats, bytes);
     }
     free(tables);
     model->cos_table = cosines;
@@ -264,71 +181,18 @@ static enum model_status model_weights_tables(struct model_loader *loader) {
         model->head = &model->head_storage;
         status = model_weights_linear(loader, form, &head, 1, &model->head_storage);
     }
+    if (status == MODEL_OK && model->plan.sketch_bytes > 0) {
+        const char *name = model->config.tied_head ? "token_embd.weight" : "output.weight";
+        status = model_sketch_load(loader, gguf_find_tensor(loader->gguf, name));
+    }
     return status;
-}
-
-/* Grows *largest to what a weight of this form needs of each scratch buffer. */
-struct model_scratch {
-    size_t row, values_bytes, scale, packed_bytes;
-};
-
-static size_t model_weights_max(size_t a, size_t b) {
-    return a > b ? a : b;
-}
-
-static void model_weights_measure(const struct model_loader *loader, struct weight_form form,
-                                  struct model_scratch *largest) {
-    size_t packed_bytes = 0;
-    /* The plan has asked the same before, so it cannot fail; if it did, packing would say so. */
-    if (loader->ops->weight_packed_bytes(&form, &packed_bytes, loader->err, loader->err_bytes) !=
-        KERNELS_OK) {
-        return;
-    }
-    size_t values_bytes = (size_t)form.n * form.k * element_bytes(form.type);
-    largest->row = model_weights_max(largest->row, form.k);
-    largest->values_bytes = model_weights_max(largest->values_bytes, values_bytes);
-    largest->scale = model_weights_max(largest->scale, form.n);
-    largest->packed_bytes = model_weights_max(largest->packed_bytes, packed_bytes);
-}
-
-static enum model_status model_weights_scratch(struct model_loader *loader) {
-    const struct model *model = loader->model;
-    struct model_scratch size = {.values_bytes = model->config.dim * sizeof(float)}; /* norms */
-    model_weights_measure(loader, model_plan_table_form(&model->config, model->policy), &size);
-    for (uint32_t layer = 0; layer < model->config.layers; layer++) {
-        for (unsigned i = 0; i < MODEL_LINEAR_COUNT; i++) {
-            model_weights_measure(
-                loader,
-                model_policy_form(model->policy, &model->config, (enum model_linear)i, layer),
-                &size);
-        }
-    }
-    loader->row = malloc(size.row * sizeof *loader->row);
-    loader->values = malloc(size.values_bytes);
-    loader->scale = malloc(size.scale * sizeof *loader->scale);
-    loader->packed = loader->memory_is_host ? NULL : malloc(size.packed_bytes);
-    if (loader->row == NULL || loader->values == NULL || loader->scale == NULL ||
-        (loader->packed == NULL && !loader->memory_is_host)) {
-        return model_weights_fail(loader, MODEL_NO_MEMORY,
-                                  "out of host memory: %zu bytes to convert the largest weight",
-                                  size.values_bytes + size.packed_bytes);
-    }
-    return MODEL_OK;
 }
 
 enum model_status model_weights_load(struct model *model, const struct gguf *gguf,
                                      const struct model_options *options, char *err,
                                      size_t err_bytes) {
-    struct device_info info;
-    device_describe(model->device, &info);
-    struct model_loader loader = {.model = model,
-                                  .gguf = gguf,
-                                  .options = options,
-                                  .ops = device_ops(model->device),
-                                  .memory_is_host = info.memory_is_host,
-                                  .err = err,
-                                  .err_bytes = err_bytes};
-    enum model_status status = model_weights_scratch(&loader);
+    struct model_loader loader;
+    enum model_status status = model_loader_open(&loader, model, gguf, options, err, err_bytes);
     if (status == MODEL_OK) {
         status = model_weights_tables(&loader);
     }
@@ -342,10 +206,7 @@ enum model_status model_weights_load(struct model *model, const struct gguf *ggu
     if (status == MODEL_OK) {
         status = model_weights_rope(&loader);
     }
-    free(loader.row);
-    free(loader.values);
-    free(loader.scale);
-    free(loader.packed);
+    model_loader_close(&loader);
     return status;
 }
 
@@ -360,4 +221,5 @@ void model_weights_release(struct model *model) {
     }
     ops->weight_release(model->device, &model->embedding);
     ops->weight_release(model->device, &model->head_storage);
+    ops->weight_release(model->device, &model->sketch.weight);
 }

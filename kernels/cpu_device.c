@@ -44,7 +44,8 @@ static const struct kernel_ops cpu_device_reference = {.tier = "reference",
 
 #if defined(__x86_64__)
 static const struct kernel_ops cpu_device_avx2 = {.tier = "avx2",
-                                                  .workspace_bytes = reference_workspace_bytes,
+                                                  .takes_head_sketch = true,
+                                                  .workspace_bytes = avx2_workspace_bytes,
                                                   .page_bytes = reference_page_bytes,
                                                   .weight_packed_bytes = avx2_weight_packed_bytes,
                                                   .weight_pack = avx2_weight_pack,
@@ -56,7 +57,8 @@ static const struct kernel_ops cpu_device_avx2 = {.tier = "avx2",
 };
 
 static const struct kernel_ops cpu_device_avx512 = {.tier = "avx512",
-                                                    .workspace_bytes = reference_workspace_bytes,
+                                                    .takes_head_sketch = true,
+                                                    .workspace_bytes = avx2_workspace_bytes,
                                                     .page_bytes = reference_page_bytes,
                                                     .weight_packed_bytes = avx2_weight_packed_bytes,
                                                     .weight_pack = avx512_weight_pack,

@@ -345,10 +345,20 @@ struct sample_args {
     uint32_t rows;
 };
 
-/* head_logits and sample in one, so that a head that never holds all logits fits; equals the two.*/
+/* An INT8 copy of a head, with how far it is off: enough to tell which few logits can decide a
+ * draw. Needs no luck: what it leaves out is proven not to matter. */
+struct head_sketch {
+    struct weight weight; /* INT8 [V, D], symmetric, one scale an output, activations per token */
+    const float *norm;  /* f32 [V], device: at least |w|, the Euclidean norm of a row of the head */
+    const float *error; /* f32 [V], device: at least |w - copy of w| */
+};
+
+/* head_logits and sample in one, so that a head that never holds all logits fits; equals the two,
+ * with a sketch as without. */
 struct head_sample_args {
     const float *x;
     const struct weight *weight;
+    const struct head_sketch *sketch; /* NULL = none; a back end may pass it over */
     struct sample_params params;
     int32_t *token;
     uint8_t *bad;
@@ -394,10 +404,12 @@ struct kernels_shape {
     uint32_t dim, vocabulary;
     uint32_t heads;
     struct kv_form kv;
+    bool head_sketch; /* head_sample is given one */
 };
 
 struct kernel_ops {
-    const char *tier; /* as in device_info */
+    const char *tier;       /* as in device_info */
+    bool takes_head_sketch; /* else one is memory for nothing */
 
     /* Bytes that `op` needs for any call within `shape`. */
     size_t (*workspace_bytes)(const struct device *device, enum kernel_op op,

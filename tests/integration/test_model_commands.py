@@ -37,7 +37,7 @@ def test_model_tells_it_as_json_too(run):
     assert told["chat_template"] == "chatml"
     plan = told["plan"]
     parts = [
-        *("block_weight_bytes", "embedding_bytes", "head_bytes", "norm_bytes", "rope_bytes"),
+        *("block_weight_bytes", "embedding_bytes", "head_bytes", "sketch_bytes", "norm_bytes", "rope_bytes"),
         *("kv_bytes", "activation_bytes", "workspace_bytes", "batch_bytes"),
     ]
     assert plan["total_bytes"] == sum(plan[part] for part in parts)

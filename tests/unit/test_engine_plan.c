@@ -99,10 +99,10 @@ static void adds_up(void **state) {
     const struct model_plan *model = &plan.model;
     const struct forward_plan *forward = &plan.forward;
     assert_int_equal(plan.total_bytes, model->block_weight_bytes + model->embedding_bytes +
-                                           model->head_bytes + model->norm_bytes +
-                                           model->rope_bytes + forward->kv_bytes +
-                                           forward->activation_bytes + forward->workspace_bytes +
-                                           2 * forward->batch_bytes);
+                                           model->head_bytes + model->sketch_bytes +
+                                           model->norm_bytes + model->rope_bytes +
+                                           forward->kv_bytes + forward->activation_bytes +
+                                           forward->workspace_bytes + 2 * forward->batch_bytes);
     assert_int_equal(forward->kv_bytes, model->page_bytes * plan.forward_options.page_count);
 }
 

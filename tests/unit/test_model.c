@@ -240,7 +240,8 @@ static void plans_exactly_what_it_reserves(void **state) {
         assert_memory_equal(&plan, &model->plan, sizeof plan);
         assert_memory_equal(&config, &model->config, sizeof config);
         assert_int_equal(plan.total_bytes, plan.block_weight_bytes + plan.embedding_bytes +
-                                               plan.head_bytes + plan.norm_bytes + plan.rope_bytes);
+                                               plan.head_bytes + plan.sketch_bytes +
+                                               plan.norm_bytes + plan.rope_bytes);
         model_close(model);
     }
     free(path);

@@ -1,0 +1,133 @@
+#include "engine/model_loader.h"
+
+#include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "engine/model_plan.h"
+#include "engine/model_policy.h"
+
+enum model_status model_loader_fail(const struct model_loader *loader, enum model_status status,
+                                    const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(loader->err, loader->err_bytes, format, arguments);
+    va_end(arguments);
+    return status;
+}
+
+void *model_loader_reserve(struct model_loader *loader, size_t bytes) {
+    void *piece = (uint8_t *)loader->model->memory + loader->used_bytes;
+    loader->used_bytes += model_plan_align(bytes);
+    assert(loader->used_bytes <= loader->model->plan.total_bytes);
+    return piece;
+}
+
+enum model_status model_loader_upload(struct model_loader *loader, void *to, const void *from,
+                                      size_t bytes) {
+    struct device *device = loader->model->device;
+    if (device_copy_in(device, DEVICE_STREAM_COPY, to, from, bytes) != KERNELS_OK) {
+        return model_loader_fail(loader, MODEL_FAILED, "the device refused a copy of %zu bytes",
+                                 bytes);
+    }
+    return device_sync(device, loader->err, loader->err_bytes) == KERNELS_OK ? MODEL_OK
+                                                                             : MODEL_FAILED;
+}
+
+enum model_status model_loader_pack(struct model_loader *loader, struct weight *weight) {
+    struct device *device = loader->model->device;
+    const struct weight_form *form = &weight->form;
+    struct weight_source source = {.values = loader->values,
+                                   .scale = form->type == ELEMENT_I8 ? loader->scale : NULL};
+    size_t bytes;
+    if (loader->ops->weight_packed_bytes(form, &bytes, loader->err, loader->err_bytes) !=
+        KERNELS_OK) {
+        return MODEL_BAD_FILE;
+    }
+    void *place = model_loader_reserve(loader, bytes);
+    void *packed = loader->memory_is_host ? place : loader->packed;
+    if (loader->ops->weight_pack(form, &source, packed, loader->err, loader->err_bytes) !=
+        KERNELS_OK) {
+        return MODEL_BAD_FILE;
+    }
+    if (packed != place) {
+        enum model_status status = model_loader_upload(loader, place, packed, bytes);
+        if (status != MODEL_OK) {
+            return status;
+        }
+    }
+    weight->packed = place;
+    return loader->ops->weight_prepare(device, weight, loader->options->row_buckets,
+                                       loader->options->row_bucket_count, loader->err,
+                                       loader->err_bytes) == KERNELS_OK
+               ? MODEL_OK
+               : MODEL_FAILED;
+}
+
+/* Grows *largest to what a weight of this form needs of each scratch buffer. */
+struct model_scratch {
+    size_t row, values_bytes, scale, packed_bytes;
+};
+
+static size_t model_loader_max(size_t a, size_t b) {
+    return a > b ? a : b;
+}
+
+static void model_loader_measure(const struct model_loader *loader, struct weight_form form,
+                                 struct model_scratch *largest) {
+    size_t packed_bytes = 0;
+    /* The plan has asked the same before, so it cannot fail; if it did, packing would say so. */
+    if (loader->ops->weight_packed_bytes(&form, &packed_bytes, loader->err, loader->err_bytes) !=
+        KERNELS_OK) {
+        return;
+    }
+    size_t values_bytes = (size_t)form.n * form.k * element_bytes(form.type);
+    largest->row = model_loader_max(largest->row, form.k);
+    largest->values_bytes = model_loader_max(largest->values_bytes, values_bytes);
+    largest->scale = model_loader_max(largest->scale, form.n);
+    largest->packed_bytes = model_loader_max(largest->packed_bytes, packed_bytes);
+}
+
+enum model_status model_loader_open(struct model_loader *loader, struct model *model,
+                                    const struct gguf *gguf, const struct model_options *options,
+                                    char *err, size_t err_bytes) {
+    struct device_info info;
+    device_describe(model->device, &info);
+    *loader = (struct model_loader){.model = model,
+                                    .gguf = gguf,
+                                    .options = options,
+                                    .ops = device_ops(model->device),
+                                    .memory_is_host = info.memory_is_host,
+                                    .err = err,
+                                    .err_bytes = err_bytes};
+    struct model_scratch size = {.values_bytes = model->config.dim * sizeof(float)}; /* norms */
+    model_loader_measure(loader, model_plan_table_form(&model->config, model->policy), &size);
+    for (uint32_t layer = 0; layer < model->config.layers; layer++) {
+        for (unsigned i = 0; i < MODEL_LINEAR_COUNT; i++) {
+            model_loader_measure(
+                loader,
+                model_policy_form(model->policy, &model->config, (enum model_linear)i, layer),
+                &size);
+        }
+    }
+    loader->row = malloc(size.row * sizeof *loader->row);
+    loader->values = malloc(size.values_bytes);
+    loader->scale = malloc(size.scale * sizeof *loader->scale);
+    loader->packed = loader->memory_is_host ? NULL : malloc(size.packed_bytes);
+    if (loader->row == NULL || loader->values == NULL || loader->scale == NULL ||
+        (loader->packed == NULL && !loader->memory_is_host)) {
+        return model_loader_fail(loader, MODEL_NO_MEMORY,
+                                 "out of host memory: %zu bytes to convert the largest weight",
+                                 size.values_bytes + size.packed_bytes);
+    }
+    return MODEL_OK;
+}
+
+void model_loader_close(struct model_loader *loader) {
+    free(loader->row);
+    free(loader->values);
+    free(loader->scale);
+    free(loader->packed);
+    *loader = (struct model_loader){.used_bytes = 0};
+}

@@ -1,0 +1,488 @@
+/* INT8 logits and their bounds, the few that matter recomputed, then the sampling that all share. */
+#include "kernels/x86/avx2/head_shortcut.h"
+
+#include <immintrin.h>
+
+#include "kernels/cpu_device.h"
+#include "kernels/reference/check.h"
+#include "kernels/reference/sample.h"
+#include "kernels/x86/avx2/avx2.h"
+#include "kernels/x86/avx2/weight.h"
+
+#define SHORTCUT_ROWS 16u /* looked at together: what their INT8 logits need is bounded */
+#define SHORTCUT_TOP_K_MAX 256u
+#define SHORTCUT_STRETCH 64u /* logits of which the largest lower end is kept */
+#define SHORTCUT_WHOLE_SHARE \
+    8                         /* with more than this part of the panels left, take the head whole */
+#define SHORTCUT_PANELS 4u    /* recomputed side by side: eight FMA chains of eight outputs */
+#define SHORTCUT_FINITE 1e30f /* logits below are far from any overflow */
+
+/* A sampled row on its way. */
+struct shortcut_row {
+    uint32_t row;                  /* of the call */
+    float by_norm, by_error;       /* what the bound takes of |w| and |w - c| */
+    bool is_whole;                 /* too many logits may matter, or the bound is none */
+    uint32_t *panels, panel_count; /* that hold a logit that may matter, ascending */
+};
+
+struct shortcut {
+    struct device *device;
+    const struct head_sample_args *args;
+    const struct head_shortcut_tier *tier;
+    uint32_t vocabulary, dim, panel_count, panels_max, stretch_count;
+    float *logits; /* [S, V] */
+    int8_t *q;     /* [2 * SHORTCUT_ROWS, D]: both roundings of a row, one after the other */
+    float *scale;  /* [2 * SHORTCUT_ROWS] */
+    float *ends;   /* [2 * SHORTCUT_ROWS, V]: the two products, then lower and upper ends */
+    float *most;   /* [SHORTCUT_ROWS, stretches] */
+    struct shortcut_row rows[SHORTCUT_ROWS];
+    uint32_t row_count;
+};
+
+/* ---------------------------------------------------------------- workspace */
+
+static size_t shortcut_align(size_t bytes) {
+    return (bytes + KERNELS_ALIGNMENT_BYTES - 1) & ~(size_t)(KERNELS_ALIGNMENT_BYTES - 1);
+}
+
+static uint32_t shortcut_panels_max(uint32_t vocabulary) {
+    return reference_panels(vocabulary) / SHORTCUT_WHOLE_SHARE + 1u;
+}
+
+static uint32_t shortcut_stretches(uint32_t vocabulary) {
+    return (vocabulary - 1) / SHORTCUT_STRETCH + 1;
+}
+
+/* Gives the pieces of the workspace behind the logits; with base NULL only their bytes. */
+static size_t shortcut_place(char *base, uint32_t vocabulary, uint32_t dim,
+                             struct shortcut *shortcut) {
+    const size_t bytes[] = {
+        2 * SHORTCUT_ROWS * (size_t)dim,
+        2 * SHORTCUT_ROWS * sizeof(float),
+        2 * SHORTCUT_ROWS * (size_t)vocabulary * sizeof(float),
+        SHORTCUT_ROWS * (size_t)shortcut_stretches(vocabulary) * sizeof(float),
+        SHORTCUT_ROWS * (size_t)shortcut_panels_max(vocabulary) * sizeof(uint32_t),
+    };
+    char *piece[sizeof bytes / sizeof bytes[0]];
+    size_t used = 0;
+    for (uint32_t i = 0; i < sizeof bytes / sizeof bytes[0]; i++) {
+        piece[i] = base != NULL ? base + used : NULL;
+        used += shortcut_align(bytes[i]);
+    }
+    if (base != NULL) {
+        shortcut->q = (int8_t *)piece[0];
+        shortcut->scale = (float *)(void *)piece[1];
+        shortcut->ends = (float *)(void *)piece[2];
+        shortcut->most = (float *)(void *)piece[3];
+        for (uint32_t g = 0; g < SHORTCUT_ROWS; g++) {
+            shortcut->rows[g].panels =
+                (uint32_t *)(void *)piece[4] + (size_t)g * shortcut_panels_max(vocabulary);
+        }
+    }
+    return used;
+}
+
+static size_t shortcut_logits_bytes(uint32_t rows, uint32_t vocabulary) {
+    return shortcut_align((size_t)rows * vocabulary * sizeof(float));
+}
+
+/* Sampling comes last and takes the place of what is then done with. */
+static size_t shortcut_bytes(uint32_t threads, uint32_t rows, uint32_t vocabulary, uint32_t dim) {
+    size_t sample = reference_sample_bytes(threads, vocabulary);
+    size_t scratch = shortcut_place(NULL, vocabulary, dim, NULL);
+    return shortcut_logits_bytes(rows, vocabulary) + (sample > scratch ? sample : scratch);
+}
+
+size_t head_shortcut_bytes(uint32_t threads, const struct kernels_shape *shape) {
+    return shape->head_sketch
+               ? shortcut_bytes(threads, shape->sampled_max, shape->vocabulary, shape->dim)
+               : reference_head_sample_bytes(threads, shape->sampled_max, shape->vocabulary);
+}
+
+/* ---------------------------------------------------------------- rounding a row twice */
+
+/* Squares of the norms that the bound needs; exact to double's precision, which 1e-6 below
+ * covers. */
+struct shortcut_norms {
+    double x, first, second, both, rest;
+};
+
+static void shortcut_round(const float *x, uint32_t dim, int8_t *q, float *scale) {
+    struct canonical_quantizer quantizer =
+        canonical_quantize_symmetric(canonical_amax_bits(x, dim));
+    for (uint32_t k = 0; k < dim; k++) {
+        q[k] = canonical_q_symmetric(x[k], quantizer.factor);
+    }
+    *scale = quantizer.scale;
+}
+
+static void shortcut_measure(const float *x, const int8_t *first, const int8_t *second,
+                             const float scale[2], uint32_t dim, struct shortcut_norms *norms) {
+    *norms = (struct shortcut_norms){0};
+    for (uint32_t k = 0; k < dim; k++) {
+        double one = (double)first[k] * (double)scale[0];
+        double two = (double)second[k] * (double)scale[1];
+        double rest = (double)x[k] - one - two;
+        norms->x += (double)x[k] * (double)x[k];
+        norms->first += one * one;
+        norms->second += two * two;
+        norms->both += (one + two) * (one + two);
+        norms->rest += rest * rest;
+    }
+}
+
+/* The bound's two factors, rounded up. */
+static void shortcut_bound(const struct shortcut_norms *norms, uint32_t dim,
+                           struct shortcut_row *row) {
+    const double u = 0x1p-24, above = 1.0 + 1e-6;
+    double chain = dim * u / (1.0 - dim * u);
+    double g = 16.0 * u * (sqrt(norms->first) + sqrt(norms->second));
+    row->by_norm = (float)((sqrt(norms->rest) + chain * sqrt(norms->x) + g) * above) + 0x1p-126f;
+    row->by_error = (float)((sqrt(norms->both) + g) * above) + 0x1p-126f;
+}
+
+static void shortcut_round_tile(void *context, uint32_t tile, uint32_t worker) {
+    struct shortcut *shortcut = context;
+    struct shortcut_row *row = &shortcut->rows[tile];
+    uint32_t dim = shortcut->dim;
+    const float *x = shortcut->args->x + (size_t)row->row * dim;
+    float *rest = cpu_device_row(shortcut->device, worker);
+    int8_t *first = shortcut->q + (size_t)2 * tile * dim, *second = first + dim;
+    float *scale = shortcut->scale + (size_t)2 * tile;
+    struct shortcut_norms norms;
+    shortcut_round(x, dim, first, &scale[0]);
+    for (uint32_t k = 0; k < dim; k++) {
+        rest[k] = fmaf(-(float)first[k], scale[0], x[k]);
+    }
+    shortcut_round(rest, dim, second, &scale[1]);
+    shortcut_measure(x, first, second, scale, dim, &norms);
+    shortcut_bound(&norms, dim, row);
+}
+
+/* ---------------------------------------------------------------- which logits can matter */
+
+/* Turns the two products of a row into the ends of the intervals that hold its logits. False where
+ * a logit might not be finite. */
+static bool shortcut_ends(const struct head_sketch *sketch, const struct shortcut_row *row,
+                          uint32_t vocabulary, float *low, float *high) {
+    int32_t beyond = 0;
+    for (uint32_t n = 0; n < vocabulary; n++) {
+        float logit = low[n] + high[n];
+        float off = sketch->norm[n] * row->by_norm + sketch->error[n] * row->by_error;
+        off = off + 1e-30f; /* what underflow can take */
+        low[n] = logit - off;
+        high[n] = logit + off;
+        beyond |= !(low[n] > -SHORTCUT_FINITE) | !(high[n] < SHORTCUT_FINITE);
+    }
+    return beyond == 0;
+}
+
+/* As sampling will do it to the logits: no penalty falls with a logit. */
+static void shortcut_penalize(const struct sample_params *params, uint32_t s, float *logits,
+                              uint32_t vocabulary) {
+    for (int32_t i = params->seen_begin[s]; i < params->seen_begin[s + 1]; i++) {
+        uint32_t id = (uint32_t)params->seen_id[i];
+        if (id < vocabulary) {
+            logits[id] =
+                canonical_penalize(logits[id], params->seen_count[i], params->repetition[s],
+                                   params->presence[s], params->frequency[s]);
+        }
+    }
+}
+
+static void shortcut_stretch_most(const float *low, uint32_t vocabulary, float *most) {
+    for (uint32_t begin = 0; begin < vocabulary; begin += SHORTCUT_STRETCH) {
+        uint32_t end =
+            vocabulary - begin < SHORTCUT_STRETCH ? vocabulary : begin + SHORTCUT_STRETCH;
+        float largest = low[begin];
+        for (uint32_t n = begin + 1; n < end; n++) {
+            largest = low[n] > largest ? low[n] : largest;
+        }
+        most[begin / SHORTCUT_STRETCH] = largest;
+    }
+}
+
+/* The k-th largest of count >= k values, which are moved about (Hoare 1961). */
+static float shortcut_kth(float *value, uint32_t count, uint32_t k) {
+    uint32_t left = 0, right = count - 1, at = k - 1;
+    while (left < right) {
+        float pivot = value[left + (right - left) / 2];
+        uint32_t i = left, j = right;
+        for (;;) {
+            for (; value[i] > pivot; i++) {
+            }
+            for (; value[j] < pivot; j--) {
+            }
+            if (i >= j) {
+                break;
+            }
+            float moved = value[i];
+            value[i++] = value[j];
+            value[j--] = moved;
+        }
+        if (at <= j) {
+            right = j;
+        } else {
+            left = j + 1;
+        }
+    }
+    return value[at];
+}
+
+/* Panels with an upper end that reaches `least`. False when they are too many. */
+static bool shortcut_collect(const struct shortcut *shortcut, const float *high, float least,
+                             struct shortcut_row *row) {
+    uint32_t count = 0;
+    for (uint32_t p = 0; p < shortcut->panel_count; p++) {
+        uint32_t begin = p * REFERENCE_PANEL, left = shortcut->vocabulary - begin;
+        uint32_t width = left < REFERENCE_PANEL ? left : REFERENCE_PANEL;
+        int32_t reaches = 0;
+        for (uint32_t l = 0; l < width; l++) {
+            reaches |= high[begin + l] >= least;
+        }
+        if (reaches != 0) {
+            if (count == shortcut->panels_max) {
+                return false;
+            }
+            row->panels[count++] = p;
+        }
+    }
+    row->panel_count = count;
+    return true;
+}
+
+/* How many of the first logits the draw looks at; 0: maybe all. */
+static uint32_t shortcut_first(const struct sample_params *params, uint32_t s) {
+    uint32_t top_k = params->top_k[s];
+    return params->temperature[s] < 0.01f ? 1 : top_k <= SHORTCUT_TOP_K_MAX ? top_k : 0;
+}
+
+/* The largest lower ends of stretches are so many different logits' lower ends: the k-th of them is
+ * not above the k-th largest logit. */
+static bool shortcut_select(struct shortcut *shortcut, uint32_t tile) {
+    struct shortcut_row *row = &shortcut->rows[tile];
+    const struct sample_params *params = &shortcut->args->params;
+    uint32_t vocabulary = shortcut->vocabulary, first = shortcut_first(params, row->row);
+    float *low = shortcut->ends + (size_t)2 * tile * vocabulary, *high = low + vocabulary;
+    float *most = shortcut->most + (size_t)tile * shortcut->stretch_count;
+    if (first > shortcut->stretch_count ||
+        !shortcut_ends(shortcut->args->sketch, row, vocabulary, low, high)) {
+        return false;
+    }
+    shortcut_penalize(params, row->row, low, vocabulary);
+    shortcut_penalize(params, row->row, high, vocabulary);
+    shortcut_stretch_most(low, vocabulary, most);
+    return shortcut_collect(shortcut, high, shortcut_kth(most, shortcut->stretch_count, first),
+                            row);
+}
+
+static void shortcut_select_tile(void *context, uint32_t tile, uint32_t worker) {
+    (void)worker;
+    struct shortcut *shortcut = context;
+    struct shortcut_row *row = &shortcut->rows[tile];
+    float *logits = shortcut->logits + (size_t)row->row * shortcut->vocabulary;
+    row->is_whole = !shortcut_select(shortcut, tile);
+    if (row->is_whole) {
+        row->panel_count = 0;
+        return;
+    }
+    for (uint32_t n = 0; n < shortcut->vocabulary; n++) {
+        logits[n] = -canonical_float(CANONICAL_INF_BITS); /* has no weight, and is never first */
+    }
+}
+
+/* ---------------------------------------------------------------- those logits, exactly */
+
+static inline __m256 shortcut_weights(const void *values, size_t index, const bool half) {
+    if (half) {
+        const uint16_t *at = (const uint16_t *)values + index;
+        return _mm256_cvtph_ps(_mm_load_si128((const __m128i *)(const void *)at));
+    }
+    return _mm256_load_ps((const float *)values + index);
+}
+
+/* The canonical chains of four panels. */
+static inline __attribute__((always_inline)) void
+shortcut_chains(const struct weight *weight, const uint32_t panel[SHORTCUT_PANELS], const float *x,
+                const bool half, __m256 sum[SHORTCUT_PANELS][2]) {
+    uint32_t dim = weight->form.k;
+    size_t first[SHORTCUT_PANELS];
+    for (uint32_t p = 0; p < SHORTCUT_PANELS; p++) {
+        first[p] = reference_panel_index(panel[p] * REFERENCE_PANEL, 0, dim);
+        sum[p][0] = sum[p][1] = _mm256_setzero_ps();
+    }
+    for (uint32_t k = 0; k < dim; k++) {
+        __m256 input = _mm256_set1_ps(x[k]);
+#pragma GCC unroll 4
+        for (uint32_t p = 0; p < SHORTCUT_PANELS; p++) {
+            size_t at = first[p] + (size_t)k * REFERENCE_PANEL;
+            sum[p][0] =
+                _mm256_fmadd_ps(input, shortcut_weights(weight->packed, at, half), sum[p][0]);
+            sum[p][1] =
+                _mm256_fmadd_ps(input, shortcut_weights(weight->packed, at + 8u, half), sum[p][1]);
+        }
+    }
+}
+
+/* Logits of up to four panels of a row; lanes past the vocabulary are dropped. */
+static void shortcut_exact(const struct shortcut *shortcut, const struct shortcut_row *row,
+                           uint32_t begin) {
+    const struct weight *weight = shortcut->args->weight;
+    uint32_t left = row->panel_count - begin, panel[SHORTCUT_PANELS];
+    uint32_t count = left < SHORTCUT_PANELS ? left : SHORTCUT_PANELS;
+    for (uint32_t p = 0; p < SHORTCUT_PANELS; p++) {
+        panel[p] = row->panels[begin + (p < count ? p : count - 1)];
+    }
+    const float *x = shortcut->args->x + (size_t)row->row * shortcut->dim;
+    float *logits = shortcut->logits + (size_t)row->row * shortcut->vocabulary;
+    __m256 sum[SHORTCUT_PANELS][2];
+    if (weight->form.type == ELEMENT_F16) {
+        shortcut_chains(weight, panel, x, true, sum);
+    } else {
+        shortcut_chains(weight, panel, x, false, sum);
+    }
+    for (uint32_t p = 0; p < count; p++) {
+        uint32_t n = panel[p] * REFERENCE_PANEL, rest = shortcut->vocabulary - n;
+        memcpy(logits + n, sum[p],
+               (rest < REFERENCE_PANEL ? rest : REFERENCE_PANEL) * sizeof *logits);
+    }
+}
+
+/* Tiles are groups of panels, row after row. */
+static void shortcut_exact_tile(void *context, uint32_t tile, uint32_t worker) {
+    (void)worker;
+    const struct shortcut *shortcut = context;
+    for (uint32_t g = 0; g < shortcut->row_count; g++) {
+        const struct shortcut_row *row = &shortcut->rows[g];
+        uint32_t tiles = (row->panel_count + SHORTCUT_PANELS - 1) / SHORTCUT_PANELS;
+        if (tile < tiles) {
+            shortcut_exact(shortcut, row, tile * SHORTCUT_PANELS);
+            return;
+        }
+        tile -= tiles;
+    }
+}
+
+/* ---------------------------------------------------------------- launchers */
+
+/* All logits of rows begin .. end - 1. */
+static enum kernels_status shortcut_whole(const struct shortcut *shortcut, uint32_t begin,
+                                          uint32_t end) {
+    if (begin == end) {
+        return KERNELS_OK;
+    }
+    const struct head_logits_args head = {.x = shortcut->args->x + (size_t)begin * shortcut->dim,
+                                          .weight = shortcut->args->weight,
+                                          .logits = shortcut->logits +
+                                                    (size_t)begin * shortcut->vocabulary,
+                                          .rows = end - begin};
+    return shortcut->tier->head_logits(shortcut->device, &head);
+}
+
+/* The logits that matter of shortcut->rows. */
+static enum kernels_status shortcut_group(struct shortcut *shortcut) {
+    struct pool *pool = cpu_device_pool(shortcut->device);
+    uint32_t tiles = 0;
+    if (shortcut->row_count == 0) {
+        return KERNELS_OK;
+    }
+    pool_run(pool, shortcut_round_tile, shortcut, shortcut->row_count);
+    const struct linear_i8_args linear = {.x = {.q = shortcut->q, .scale = shortcut->scale},
+                                          .weight = &shortcut->args->sketch->weight,
+                                          .y = shortcut->ends,
+                                          .rows = 2 * shortcut->row_count};
+    enum kernels_status status = shortcut->tier->linear_i8(shortcut->device, &linear);
+    if (status != KERNELS_OK) {
+        return status;
+    }
+    pool_run(pool, shortcut_select_tile, shortcut, shortcut->row_count);
+    for (uint32_t g = 0; g < shortcut->row_count; g++) {
+        tiles += (shortcut->rows[g].panel_count + SHORTCUT_PANELS - 1) / SHORTCUT_PANELS;
+    }
+    if (tiles > 0) {
+        pool_run(pool, shortcut_exact_tile, shortcut, tiles);
+    }
+    for (uint32_t g = 0; g < shortcut->row_count && status == KERNELS_OK; g++) {
+        const struct shortcut_row *row = &shortcut->rows[g];
+        status = row->is_whole ? shortcut_whole(shortcut, row->row, row->row + 1) : KERNELS_OK;
+    }
+    shortcut->row_count = 0;
+    return status;
+}
+
+static bool shortcut_takes(const struct shortcut *shortcut, uint32_t s) {
+    const float *x = shortcut->args->x + (size_t)s * shortcut->dim;
+    return shortcut_first(&shortcut->args->params, s) > 0 &&
+           canonical_amax_bits(x, shortcut->dim) < CANONICAL_INF_BITS;
+}
+
+static enum kernels_status shortcut_logits(struct shortcut *shortcut) {
+    enum kernels_status status = KERNELS_OK;
+    uint32_t rows = shortcut->args->rows, whole = 0; /* rows since `whole` are taken whole */
+    for (uint32_t s = 0; s < rows && status == KERNELS_OK; s++) {
+        if (!shortcut_takes(shortcut, s)) {
+            continue;
+        }
+        status = shortcut_whole(shortcut, whole, s);
+        whole = s + 1;
+        shortcut->rows[shortcut->row_count++].row = s;
+        if (shortcut->row_count == SHORTCUT_ROWS && status == KERNELS_OK) {
+            status = shortcut_group(shortcut);
+        }
+    }
+    if (status == KERNELS_OK) {
+        status = shortcut_whole(shortcut, whole, rows);
+    }
+    return status == KERNELS_OK ? shortcut_group(shortcut) : status;
+}
+
+static bool shortcut_sketch_fits(const struct head_sketch *sketch, const struct weight_form *head) {
+    const struct weight_form *form = &sketch->weight.form;
+    return check_weight_i8(&sketch->weight) && avx2_takes(form) && !form->bias &&
+           form->n == head->n && form->k == head->k && check_words(sketch->norm) &&
+           check_words(sketch->error);
+}
+
+enum kernels_status head_shortcut_sample(struct device *device, const struct head_sample_args *args,
+                                         const struct head_shortcut_tier *tier) {
+    if (args->sketch == NULL || args->rows > tier->rows_max || args->weight == NULL ||
+        args->weight->form.bias) {
+        return reference_head_sample_by(device, args, tier->head_logits);
+    }
+    if (args->rows < 1 || !check_weight_f32(args->weight) || !check_words(args->x) ||
+        !shortcut_sketch_fits(args->sketch, &args->weight->form) ||
+        !reference_sample_params_valid(&args->params) || !check_words(args->token) ||
+        args->bad == NULL) {
+        return KERNELS_INVALID;
+    }
+    uint32_t threads = pool_threads(cpu_device_pool(device));
+    const struct weight_form *form = &args->weight->form;
+    size_t bytes = shortcut_bytes(threads, args->rows, form->n, form->k);
+    if (!check_workspace(&args->workspace, bytes)) {
+        return KERNELS_INVALID;
+    }
+    struct shortcut shortcut = {.device = device,
+                                .args = args,
+                                .tier = tier,
+                                .vocabulary = form->n,
+                                .dim = form->k,
+                                .panel_count = reference_panels(form->n),
+                                .panels_max = shortcut_panels_max(form->n),
+                                .stretch_count = shortcut_stretches(form->n),
+                                .logits = args->workspace.data};
+    size_t logits_bytes = shortcut_logits_bytes(args->rows, form->n);
+    char *scratch = (char *)args->workspace.data + logits_bytes;
+    (void)shortcut_place(scratch, form->n, form->k, &shortcut);
+    enum kernels_status status = shortcut_logits(&shortcut);
+    if (status != KERNELS_OK) {
+        return status;
+    }
+    const struct sample_args sample = {.logits = shortcut.logits,
+                                       .vocabulary = form->n,
+                                       .params = args->params,
+                                       .token = args->token,
+                                       .bad = args->bad,
+                                       .workspace = {scratch, args->workspace.bytes - logits_bytes},
+                                       .rows = args->rows};
+    return reference_sample(device, &sample);
+}
