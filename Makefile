@@ -29,7 +29,7 @@ MAKEFLAGS += --no-builtin-rules
 .SUFFIXES:
 
 # ---- packages ---------------------------------------------------------------------------------
-LIB_PACKAGES  := rdkafka hiredis libcrypto
+LIB_PACKAGES  := rdkafka hiredis libcjson libcrypto
 TEST_PACKAGES := cmocka
 MISSING := $(strip $(foreach p,$(LIB_PACKAGES),$(shell pkg-config --exists $(p) 2>/dev/null || echo $(p))))
 ifeq ($(MISSING),)
@@ -132,7 +132,7 @@ crash:                                            ## build/crash/solfleet, which
 packages:
 ifneq ($(MISSING),)
 	@echo "missing libraries: $(MISSING)" >&2
-	@echo "run 'make deps' (as root), or: apt-get install pkg-config librdkafka-dev libhiredis-dev libssl-dev" >&2
+	@echo "run 'make deps' (as root), or: apt-get install pkg-config librdkafka-dev libhiredis-dev libcjson-dev libssl-dev" >&2
 	@exit 1
 endif
 

@@ -1,6 +1,7 @@
 #include "schemas/json.h"
 
 #include <assert.h>
+#include <cjson/cJSON.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -8,7 +9,8 @@
 #include <string.h>
 
 void json_deinit(struct json *json) {
-    free(json->texts);
+    cJSON_Delete(json->tree);
+    free(json->numbers);
     free(json->nodes);
     *json = (struct json){0};
 }
@@ -212,14 +214,12 @@ uint32_t json_get_choice(const struct json_node *object, const char *name,
     if (node == NULL || error->code != ERROR_NONE) {
         return absent;
     }
+    char list[128] = "";
+    struct path path = {list, 0, sizeof list};
     for (uint32_t i = 0; i < choice_count; i++) {
         if (json_text_equals(node, choices[i])) {
             return i;
         }
-    }
-    char list[128] = "";
-    struct path path = {list, 0, sizeof list};
-    for (uint32_t i = 0; i < choice_count; i++) {
         path_add(&path, i == 0 ? "" : ", ");
         path_add(&path, choices[i]);
     }

@@ -1,4 +1,4 @@
-/* A JSON document: one flat array of nodes, with typed, bounded getters.
+/* A JSON document: what cJSON read, as one flat array of nodes, with typed, bounded getters.
  *
  * Strict RFC 8259, and narrower where a lenient reader would let two programs see two documents:
  * duplicate keys, U+0000 and lone surrogates are refused, naming the field; size and nesting are
@@ -41,7 +41,8 @@ struct json_node {
 };
 
 struct json {
-    char *texts;             /* owned: of all nodes */
+    struct cJSON *tree;      /* owned: the strings of the nodes */
+    char *numbers;           /* owned: the numbers as they were written */
     struct json_node *nodes; /* owned; nodes[0] is the root */
     uint32_t node_count;
 };

@@ -1,6 +1,10 @@
-/* From text to nodes, in one pass: json_scan reads the words, here is which may follow which. All
- * texts of the nodes stand in one buffer, the one that the document was copied to. */
+/* From text to nodes: json_scan looks at the text, cJSON reads it into a tree, and the tree is
+ * written out flat. The nodes borrow their strings from the tree and their numbers' digits from
+ * what the scan set aside. cJSON keeps the place of its last error in a global variable; nothing
+ * here looks at it. */
 #include <assert.h>
+#include <cjson/cJSON.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,21 +12,12 @@
 #include "schemas/json_scan.h"
 #include "schemas/utf8.h"
 
-#define NODE_BYTES_GUESS 16 /* of a document, for each of its values and keys */
-
-struct parser {
-    struct json *json;
-    uint32_t node_capacity;
-    struct json_scan scan;
-    uint32_t depth, depth_max;
-    enum json_scan_fault fault; /* the first string with one... */
-    uint32_t fault_node;        /* ...and its node */
-};
-
 static bool out_of_memory(struct job_error *error) {
     error_set(error, ERROR_INTERNAL, NULL, "out of memory");
     return false;
 }
+
+/* ---- reading ---- */
 
 static bool check_bytes(const void *bytes, size_t size, const struct json_limits *limits,
                         struct job_error *error) {
@@ -36,152 +31,81 @@ static bool check_bytes(const void *bytes, size_t size, const struct json_limits
     return error->code == ERROR_NONE;
 }
 
-/* ---- values ---- */
-
-/* The next node, NULL when memory ran out. Nodes move: their places are kept, not their addresses.
- */
-static struct json_node *add_node(struct parser *parser, enum json_type type) {
-    struct json *json = parser->json;
-    if (json->node_count == parser->node_capacity) {
-        const uint32_t capacity = 2 * parser->node_capacity;
-        struct json_node *nodes = realloc(json->nodes, capacity * sizeof *nodes);
-        if (nodes == NULL) {
-            out_of_memory(parser->scan.error);
-            return NULL;
-        }
-        json->nodes = nodes;
-        parser->node_capacity = capacity;
+/* cJSON does not tell a failed allocation from a malformed text, but the C library does. Where a
+ * key is missing, cJSON points one byte too far. */
+static bool read_tree(struct json *json, const char *text, size_t size, struct job_error *error) {
+    const char *end = text;
+    errno = 0;
+    json->tree = cJSON_ParseWithLengthOpts(text, size + 1, &end, true);
+    if (json->tree != NULL) {
+        return true;
     }
+    if (errno == ENOMEM) {
+        return out_of_memory(error);
+    }
+    error_set(error, ERROR_INVALID_JSON, NULL, "not well-formed, noticed at byte %zu",
+              (size_t)(end - text));
+    return false;
+}
+
+/* ---- flattening ---- */
+
+static enum json_type type_of(const cJSON *item) {
+    switch (item->type & 0xFF) {
+    case cJSON_NULL: return JSON_NULL;
+    case cJSON_Number: return JSON_NUMBER;
+    case cJSON_String: return JSON_STRING;
+    case cJSON_Array: return JSON_ARRAY;
+    case cJSON_Object: return JSON_OBJECT;
+    default: return JSON_BOOL;
+    }
+}
+
+static struct json_node *add_node(struct json *json, enum json_type type, const char *text) {
     const uint32_t index = json->node_count++;
-    json->nodes[index] = (struct json_node){.span = 1, .index = index, .type = type};
+    json->nodes[index] = (struct json_node){.text = text,
+                                            .size = text == NULL ? 0 : (uint32_t)strlen(text),
+                                            .span = 1,
+                                            .index = index,
+                                            .type = type};
     return &json->nodes[index];
 }
 
-static bool parse_string(struct parser *parser) {
-    struct json_scan_word word;
-    struct json_node *node = add_node(parser, JSON_STRING);
-    if (node == NULL || !json_scan_string(&parser->scan, &word)) {
-        return false;
-    }
-    node->text = word.text;
-    node->size = word.bytes;
-    if (word.fault != JSON_SCAN_NO_FAULT && parser->fault == JSON_SCAN_NO_FAULT) {
-        parser->fault = word.fault;
-        parser->fault_node = node->index;
-    }
-    return true;
-}
-
-/* Whole numbers that a double holds need no strtod, and most are such. */
-static double value_of(const struct json_scan_word *word) {
-    const char *digits = word->text + (word->text[0] == '-');
-    const size_t count = strspn(digits, "0123456789");
-    if (digits + count != word->text + word->bytes || count > 15) {
-        return strtod(word->text, NULL); /* never another locale's: nobody calls setlocale */
-    }
-    int64_t value = 0;
-    for (size_t i = 0; i < count; i++) {
-        value = 10 * value + (digits[i] - '0');
-    }
-    return digits == word->text ? (double)value : -(double)value;
-}
-
-static bool parse_number(struct parser *parser) {
-    struct json_scan_word word;
-    struct json_node *node = add_node(parser, JSON_NUMBER);
-    if (node == NULL || !json_scan_number(&parser->scan, &word)) {
-        return false;
-    }
-    node->text = word.text;
-    node->size = word.bytes;
-    node->number = value_of(&word);
-    return true;
-}
-
-static bool parse_name(struct parser *parser, const char *name, enum json_type type,
-                       uint32_t size) {
-    struct json_node *node = add_node(parser, type);
-    if (node == NULL) {
-        return false;
-    }
-    node->size = size;
-    return json_scan_name(&parser->scan, name) ||
-           json_scan_refuse(&parser->scan, parser->scan.at, "an unknown name");
-}
-
-static bool parse_container(struct parser *parser, enum json_type type);
-
-static bool parse_value(struct parser *parser) {
-    struct json_scan *scan = &parser->scan;
-    const char c = json_scan_peek(scan);
-    switch (c) {
-    case '"': return parse_string(parser);
-    case '{': return parse_container(parser, JSON_OBJECT);
-    case '[': return parse_container(parser, JSON_ARRAY);
-    case 't': return parse_name(parser, "true", JSON_BOOL, 1);
-    case 'f': return parse_name(parser, "false", JSON_BOOL, 0);
-    case 'n': return parse_name(parser, "null", JSON_NULL, 0);
-    default:
-        return c == '-' || (c >= '0' && c <= '9')
-                   ? parse_number(parser)
-                   : json_scan_refuse(scan, scan->at,
-                                      scan->at == scan->end ? "the end where a value must stand"
-                                                            : "no value");
-    }
-}
-
-/* ---- containers ---- */
-
-static bool parse_key(struct parser *parser) {
-    struct json_scan *scan = &parser->scan;
-    if (json_scan_peek(scan) != '"') {
-        return json_scan_refuse(scan, scan->at, "no key of a member");
-    }
-    return parse_string(parser) &&
-           (json_scan_take(scan, ':') || json_scan_refuse(scan, scan->at, "no colon after a key"));
-}
-
-/* The content up to the closing bracket; gives the count of elements or members. */
-static bool parse_content(struct parser *parser, enum json_type type, uint32_t *count) {
-    struct json_scan *scan = &parser->scan;
-    const char closing = type == JSON_OBJECT ? '}' : ']';
-    *count = 0;
-    if (json_scan_take(scan, closing)) {
-        return true;
-    }
-    do {
-        if ((type == JSON_OBJECT && !parse_key(parser)) || !parse_value(parser)) {
-            return false;
+/* Recursion is bounded: the scan let nothing deeper than JSON_DEPTH_MAX through. */
+static void flatten(struct json *json, const cJSON *item, const char **number) {
+    struct json_node *node = add_node(json, type_of(item), item->valuestring);
+    switch (node->type) {
+    case JSON_NULL:
+    case JSON_STRING: break;
+    case JSON_BOOL: node->size = cJSON_IsTrue(item) ? 1 : 0; break;
+    case JSON_NUMBER:
+        node->number = item->valuedouble;
+        node->text = *number;
+        node->size = (uint32_t)strlen(*number);
+        *number += node->size + 1;
+        break;
+    case JSON_ARRAY:
+    case JSON_OBJECT:
+        for (const cJSON *child = item->child; child != NULL; child = child->next) {
+            if (node->type == JSON_OBJECT) {
+                add_node(json, JSON_STRING, child->string);
+            }
+            flatten(json, child, number);
+            node->size++;
         }
-        ++*count;
-    } while (json_scan_take(scan, ','));
-    return json_scan_take(scan, closing) ||
-           json_scan_refuse(scan, scan->at, "neither a comma nor the end of a container");
+        node->span = json->node_count - node->index;
+        break;
+    }
 }
 
-/* At its opening bracket. Recursion is bounded by depth_max. */
-static bool parse_container(struct parser *parser, enum json_type type) {
-    struct json_scan *scan = &parser->scan;
-    if (parser->depth == parser->depth_max) {
-        error_set(scan->error, ERROR_INVALID_JSON, NULL,
-                  "nested more than %u levels deep at byte %zu", parser->depth_max,
-                  (size_t)(scan->at - scan->text));
-        return false;
+static bool make_nodes(struct json *json, const struct json_scan *scan, struct job_error *error) {
+    json->nodes = calloc(scan->values_max, sizeof *json->nodes);
+    if (json->nodes == NULL) {
+        return out_of_memory(error);
     }
-    const struct json_node *node = add_node(parser, type);
-    if (node == NULL) {
-        return false;
-    }
-    const uint32_t index = node->index;
-    uint32_t count;
-    scan->at++;
-    parser->depth++;
-    if (!parse_content(parser, type, &count)) {
-        return false;
-    }
-    parser->depth--;
-    parser->json->nodes[index].size = count;
-    parser->json->nodes[index].span = parser->json->node_count - index;
+    const char *number = json->numbers;
+    flatten(json, json->tree, &number);
+    assert(json->node_count <= scan->values_max);
     return true;
 }
 
@@ -192,12 +116,21 @@ static bool refuse(const struct json_node *node, const char *reason, struct job_
     return false;
 }
 
-static bool check_strings(const struct parser *parser) {
-    return parser->fault == JSON_SCAN_NO_FAULT ||
-           refuse(&parser->json->nodes[parser->fault_node],
-                  parser->fault == JSON_SCAN_NUL ? "the character U+0000 is not accepted"
-                                                 : "half of a surrogate pair is not a character",
-                  parser->scan.error);
+static bool check_strings(const struct json *json, const struct json_scan *scan,
+                          struct job_error *error) {
+    if (scan->fault == JSON_SCAN_NO_FAULT) {
+        return true;
+    }
+    const struct json_node *node = json->nodes;
+    for (uint32_t strings = 0;; node++) {
+        if (node->type == JSON_STRING && strings++ == scan->fault_string) {
+            break;
+        }
+    }
+    return refuse(node,
+                  scan->fault == JSON_SCAN_NUL ? "the character U+0000 is not accepted"
+                                               : "half of a surrogate pair is not a character",
+                  error);
 }
 
 struct key {
@@ -261,33 +194,26 @@ static bool check_keys(const struct json *json, struct job_error *error) {
 
 /* ---- the document ---- */
 
-static bool parse_document(struct parser *parser) {
-    if (!parse_value(parser)) {
-        return false;
-    }
-    (void)json_scan_peek(&parser->scan);
-    return parser->scan.at == parser->scan.end ||
-           json_scan_refuse(&parser->scan, parser->scan.at, "something behind the value");
-}
-
 static void parse(struct json *json, const void *bytes, size_t size,
                   const struct json_limits *limits, struct job_error *error) {
-    struct parser parser = {.json = json,
-                            .node_capacity = (uint32_t)(size / NODE_BYTES_GUESS) + 8,
-                            .depth_max = limits->depth_max};
-    json->texts = malloc(size + JSON_SCAN_SPARE_BYTES);
-    json->nodes = malloc(parser.node_capacity * sizeof *json->nodes);
-    if (json->texts == NULL || json->nodes == NULL) {
+    char *text = malloc(size + 1); /* the scan writes in it, and cJSON wants the NUL */
+    json->numbers = malloc(size + 2);
+    if (text == NULL || json->numbers == NULL) {
+        free(text);
         out_of_memory(error);
         return;
     }
     if (size > 0) {
-        memcpy(json->texts + 1, bytes, size);
+        memcpy(text, bytes, size);
     }
-    parser.scan = json_scan_of(json->texts, size, error);
-    if (parse_document(&parser) && !limits->tolerant && check_strings(&parser)) {
+    text[size] = '\0';
+    struct json_scan scan;
+    if (json_scan(text, size, limits->depth_max, json->numbers, &scan, error) &&
+        read_tree(json, text, size, error) && make_nodes(json, &scan, error) && !limits->tolerant &&
+        check_strings(json, &scan, error)) {
         (void)check_keys(json, error);
     }
+    free(text);
 }
 
 enum error_code json_parse(struct json *json, const void *bytes, size_t size,

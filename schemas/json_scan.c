@@ -1,180 +1,96 @@
 #include "schemas/json_scan.h"
 
+#include <ctype.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define DIGITS "0123456789"
-#define REPLACEMENT 0xFFFD
 
-struct json_scan json_scan_of(char *buffer, size_t size, struct job_error *error) {
-    char *text = buffer + 1;
-    text[size] = '\0';
-    return (struct json_scan){
-        .text = text, .end = text + size, .at = text, .out = buffer, .error = error};
-}
+struct scanner {
+    const char *text, *end;
+    char *at;
+    char *number; /* where the next one goes */
+    uint32_t depth, depth_max;
+    uint32_t string_count;
+    struct json_scan *scan;
+    struct job_error *error;
+};
 
-bool json_scan_refuse(struct json_scan *scan, const char *at, const char *what) {
-    if (scan->error->code == ERROR_NONE) {
-        error_set(scan->error, ERROR_INVALID_JSON, NULL, "%s at byte %zu", what,
-                  (size_t)(at - scan->text));
-    }
+static bool refuse(struct scanner *scanner, const char *at, const char *what) {
+    error_set(scanner->error, ERROR_INVALID_JSON, NULL, "%s at byte %zu", what,
+              (size_t)(at - scanner->text));
     return false;
-}
-
-/* ---- between words ---- */
-
-char json_scan_peek(struct json_scan *scan) {
-    while (*scan->at == ' ' || *scan->at == '\n' || *scan->at == '\t' || *scan->at == '\r') {
-        scan->at++;
-    }
-    return *scan->at;
-}
-
-bool json_scan_take(struct json_scan *scan, char c) {
-    if (json_scan_peek(scan) != c) {
-        return false;
-    }
-    scan->at++;
-    return true;
-}
-
-bool json_scan_name(struct json_scan *scan, const char *name) {
-    const size_t bytes = strlen(name);
-    if (strncmp(scan->at, name, bytes) != 0) {
-        return false;
-    }
-    scan->at += bytes;
-    return true;
 }
 
 /* ---- strings ---- */
 
-static int hex_value(char c) {
-    return c >= '0' && c <= '9'   ? c - '0'
-           : c >= 'a' && c <= 'f' ? c - 'a' + 10
-           : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                  : -1;
-}
-
 /* The value of four hexadecimal digits, or -1; looks at nothing behind the text's NUL. */
-static int32_t read_hex4(const char *at) {
-    int32_t value = 0;
+static long read_hex4(const char *at) {
+    char digits[5] = "";
     for (int i = 0; i < 4; i++) {
-        const int digit = hex_value(at[i]);
-        if (digit < 0) {
+        if (!isxdigit((unsigned char)at[i])) {
             return -1;
         }
-        value = value << 4 | digit;
+        digits[i] = at[i];
     }
-    return value;
+    return strtol(digits, NULL, 16);
 }
 
-static void put_utf8(struct json_scan *scan, uint32_t code_point) {
-    char *out = scan->out;
-    if (code_point < 0x80) {
-        *out++ = (char)code_point;
-    } else if (code_point < 0x800) {
-        *out++ = (char)(0xC0 | code_point >> 6);
-        *out++ = (char)(0x80 | (code_point & 0x3F));
-    } else if (code_point < 0x10000) {
-        *out++ = (char)(0xE0 | code_point >> 12);
-        *out++ = (char)(0x80 | (code_point >> 6 & 0x3F));
-        *out++ = (char)(0x80 | (code_point & 0x3F));
-    } else {
-        *out++ = (char)(0xF0 | code_point >> 18);
-        *out++ = (char)(0x80 | (code_point >> 12 & 0x3F));
-        *out++ = (char)(0x80 | (code_point >> 6 & 0x3F));
-        *out++ = (char)(0x80 | (code_point & 0x3F));
-    }
-    scan->out = out;
-}
-
-static bool is_half(int32_t unit) {
-    return unit >= 0xD800 && unit <= 0xDFFF;
-}
-
-/* The low half of a pair that goes on at `at`, or -1. */
-static int32_t read_low_half(const char *at) {
-    const int32_t low = at[0] == '\\' && at[1] == 'u' ? read_hex4(at + 2) : -1;
-    return low >= 0xDC00 && low <= 0xDFFF ? low : -1;
+static bool low_half_follows(const char *at) {
+    const long low = at[0] == '\\' && at[1] == 'u' ? read_hex4(at + 2) : -1;
+    return low >= 0xDC00 && low <= 0xDFFF;
 }
 
 /* At the backslash of \u. */
-static bool scan_unicode(struct json_scan *scan, struct json_scan_word *word) {
-    const int32_t unit = read_hex4(scan->at + 2);
+static bool scan_unicode(struct scanner *scanner) {
+    const long unit = read_hex4(scanner->at + 2);
     if (unit < 0) {
-        return json_scan_refuse(scan, scan->at, "a \\u without four hexadecimal digits");
+        return refuse(scanner, scanner->at, "a \\u without four hexadecimal digits");
     }
-    scan->at += 6;
-    const int32_t low = unit >= 0xD800 && unit <= 0xDBFF ? read_low_half(scan->at) : -1;
-    if (low >= 0) {
-        scan->at += 6;
-        put_utf8(scan, (uint32_t)(0x10000 + ((unit - 0xD800) << 10) + (low - 0xDC00)));
+    if (unit >= 0xD800 && unit <= 0xDBFF && low_half_follows(scanner->at + 6)) {
+        scanner->at += 12;
         return true;
     }
-    if (unit != 0 && !is_half(unit)) {
-        put_utf8(scan, (uint32_t)unit);
-        return true;
+    if (unit == 0 || (unit >= 0xD800 && unit <= 0xDFFF)) {
+        if (scanner->scan->fault == JSON_SCAN_NO_FAULT) {
+            scanner->scan->fault = unit == 0 ? JSON_SCAN_NUL : JSON_SCAN_SURROGATE;
+            scanner->scan->fault_string = scanner->string_count;
+        }
+        memcpy(scanner->at + 2, "fffd", 4);
     }
-    if (word->fault == JSON_SCAN_NO_FAULT) {
-        word->fault = unit == 0 ? JSON_SCAN_NUL : JSON_SCAN_SURROGATE;
-    }
-    put_utf8(scan, REPLACEMENT);
+    scanner->at += 6;
     return true;
 }
 
-static bool scan_escape(struct json_scan *scan, struct json_scan_word *word) {
-    static const char names[] = "\"\\/bfnrt", meanings[] = "\"\\/\b\f\n\r\t";
-    const char name = scan->at[1];
+static bool scan_escape(struct scanner *scanner) {
+    const char name = scanner->at[1];
     if (name == 'u') {
-        return scan_unicode(scan, word);
+        return scan_unicode(scanner);
     }
-    const char *found = name != '\0' ? strchr(names, name) : NULL;
-    if (found == NULL) {
-        return json_scan_refuse(scan, scan->at, "an unknown escape");
+    if (name == '\0' || strchr("\"\\/bfnrt", name) == NULL) {
+        return refuse(scanner, scanner->at, "an unknown escape");
     }
-    *scan->out++ = meanings[found - names];
-    scan->at += 2;
+    scanner->at += 2;
     return true;
 }
 
-static bool is_plain(char c) {
-    return (unsigned char)c >= 0x20 && c != '"' && c != '\\';
-}
-
-static void copy_plain(struct json_scan *scan) {
-    const char *from = scan->at;
-    while (is_plain(*scan->at)) {
-        scan->at++;
-    }
-    const size_t bytes = (size_t)(scan->at - from);
-    memmove(scan->out, from, bytes);
-    scan->out += bytes;
-}
-
-static void finish_word(struct json_scan *scan, struct json_scan_word *word) {
-    word->bytes = (uint32_t)(scan->out - word->text);
-    *scan->out++ = '\0';
-}
-
-bool json_scan_string(struct json_scan *scan, struct json_scan_word *word) {
-    *word = (struct json_scan_word){.text = scan->out};
-    scan->at++;
-    for (;;) {
-        copy_plain(scan);
-        if (*scan->at == '"') {
-            scan->at++;
-            finish_word(scan, word);
-            return true;
+static bool scan_string(struct scanner *scanner) {
+    scanner->at++;
+    while (*scanner->at != '"') {
+        if ((unsigned char)*scanner->at < 0x20) {
+            return refuse(scanner, scanner->at,
+                          scanner->at == scanner->end ? "an unclosed string"
+                                                      : "a control character in a string");
         }
-        if (*scan->at != '\\') {
-            return json_scan_refuse(scan, scan->at,
-                                    scan->at == scan->end ? "an unclosed string"
-                                                          : "a control character in a string");
-        }
-        if (!scan_escape(scan, word)) {
+        if (*scanner->at != '\\') {
+            scanner->at++;
+        } else if (!scan_escape(scanner)) {
             return false;
         }
     }
+    scanner->at++;
+    scanner->string_count++;
+    return true;
 }
 
 /* ---- numbers ---- */
@@ -200,22 +116,81 @@ static const char *number_end(const char *at) {
     return good ? at : NULL;
 }
 
-bool json_scan_number(struct json_scan *scan, struct json_scan_word *word) {
-    const char *from = scan->at, *end = number_end(from);
+/* What must follow each number leaves room for the NUL that follows its copy. */
+static bool scan_number(struct scanner *scanner) {
+    const char *end = number_end(scanner->at);
     if (end == NULL) {
-        return json_scan_refuse(scan, from, "a number without digits where they must stand,");
+        return refuse(scanner, scanner->at, "a number without digits where they must stand,");
     }
-    const size_t bytes = (size_t)(end - from);
+    const size_t bytes = (size_t)(end - scanner->at);
     if (bytes > JSON_SCAN_NUMBER_BYTES_MAX) {
-        return json_scan_refuse(scan, from, "a number of more than 63 bytes");
+        return refuse(scanner, scanner->at, "a number of more than 63 bytes");
     }
-    if (strchr(" \t\r\n,]}", *end) == NULL) { /* a NUL is found, too */
-        return json_scan_refuse(scan, end, "a number goes on as none can");
+    if (strchr(" \t\r\n,]}", *end) == NULL) {
+        return refuse(scanner, end, "a number goes on as none can");
     }
-    *word = (struct json_scan_word){.text = scan->out};
-    memmove(scan->out, from, bytes);
-    scan->out += bytes;
-    scan->at = end;
-    finish_word(scan, word);
+    memcpy(scanner->number, scanner->at, bytes);
+    scanner->number[bytes] = '\0';
+    scanner->number += bytes + 1;
+    scanner->at += bytes;
+    return true;
+}
+
+/* ---- the text ---- */
+
+static bool scan_opening(struct scanner *scanner) {
+    if (scanner->depth == scanner->depth_max) {
+        error_set(scanner->error, ERROR_INVALID_JSON, NULL,
+                  "nested more than %u levels deep at byte %zu", scanner->depth_max,
+                  (size_t)(scanner->at - scanner->text));
+        return false;
+    }
+    scanner->depth++;
+    scanner->scan->values_max++;
+    scanner->at++;
+    return true;
+}
+
+static bool scan_token(struct scanner *scanner) {
+    const char c = *scanner->at;
+    switch (c) {
+    case '"': return scan_string(scanner);
+    case '[':
+    case '{': return scan_opening(scanner);
+    case ']':
+    case '}': scanner->depth -= scanner->depth > 0; break;
+    case ',':
+    case ':': scanner->scan->values_max++; break;
+    case ' ':
+    case '\t':
+    case '\r':
+    case '\n': break;
+    default:
+        if (c == '-' || isdigit((unsigned char)c)) {
+            return scan_number(scanner);
+        }
+        if (!isalpha((unsigned char)c)) { /* cJSON looks at words */
+            return refuse(scanner, scanner->at, "a character that cannot stand");
+        }
+    }
+    scanner->at++;
+    return true;
+}
+
+bool json_scan(char *text, size_t size, uint32_t depth_max, char *numbers, struct json_scan *scan,
+               struct job_error *error) {
+    struct scanner scanner = {.text = text,
+                              .end = text + size,
+                              .at = text,
+                              .number = numbers,
+                              .depth_max = depth_max,
+                              .scan = scan,
+                              .error = error};
+    *scan = (struct json_scan){.values_max = 1};
+    while (scanner.at < scanner.end) {
+        if (!scan_token(&scanner)) {
+            return false;
+        }
+    }
     return true;
 }

@@ -1,6 +1,9 @@
 #include "schemas/json_writer.h"
 
 #include <assert.h>
+#include <cjson/cJSON.h>
+#include <inttypes.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +12,6 @@
 enum {
     CAPACITY_AT_FIRST = 256,
     NUMBER_BYTES_MAX = 32,
-    ESCAPE_BYTES_MAX = 6, /* \u001f */
 };
 
 void json_writer_init(struct json_writer *writer, size_t capacity) {
@@ -17,209 +19,107 @@ void json_writer_init(struct json_writer *writer, size_t capacity) {
                                        capacity > CAPACITY_AT_FIRST ? capacity : CAPACITY_AT_FIRST};
 }
 
-/* Room for `bytes` more; NULL when memory ran out, now or before. */
-static char *reserve(struct json_writer *writer, size_t bytes) {
-    if (writer->failed) {
-        return NULL;
-    }
-    const size_t needed = writer->size + bytes;
-    if (writer->text == NULL || needed > writer->capacity) {
-        const size_t capacity = needed > writer->capacity ? 2 * needed : writer->capacity;
-        char *text = realloc(writer->text, capacity);
-        if (text == NULL) {
-            writer->failed = true;
-            return NULL;
-        }
-        writer->text = text;
-        writer->capacity = capacity;
-    }
-    return writer->text + writer->size;
-}
-
-static void put(struct json_writer *writer, const char *bytes, size_t count) {
-    char *out = reserve(writer, count);
-    if (out != NULL) {
-        memcpy(out, bytes, count);
-        writer->size += count;
-    }
-}
-
 char *json_writer_finish(struct json_writer *writer, size_t *size) {
-    assert(writer->failed || (writer->size > 0 && writer->depth == 0));
-    put(writer, "", 1);
-    char *text = writer->text;
-    if (writer->failed) {
-        free(text);
-        text = NULL;
-    } else if (size != NULL) {
-        *size = writer->size - 1;
+    char *text = NULL;
+    assert(writer->failed || (writer->root != NULL && writer->depth == 0));
+    if (!writer->failed && writer->capacity <= INT_MAX) {
+        text = cJSON_PrintBuffered(writer->root, (int)writer->capacity, false);
     }
+    if (text != NULL && size != NULL) {
+        *size = strlen(text);
+    }
+    cJSON_Delete(writer->root);
     *writer = (struct json_writer){0};
     return text;
 }
 
 /* ---- structure ---- */
 
-/* What stands between values; every value begins with it. */
-static void begin_value(struct json_writer *writer) {
-    assert(writer->depth > 0 || writer->size == 0 || writer->failed);
-    if (writer->needs_comma) {
-        put(writer, ",", 1);
+/* Puts an item where the next value stands; NULL is an item that memory did not suffice for. False
+ * when it did not, now or before. */
+static bool add(struct json_writer *writer, cJSON *item) {
+    bool added = item != NULL && !writer->failed;
+    if (added && writer->depth == 0) {
+        assert(writer->root == NULL);
+        writer->root = item;
+    } else if (added) {
+        cJSON *container = writer->open[writer->depth - 1];
+        assert(cJSON_IsObject(container) == (writer->key != NULL));
+        added = writer->key != NULL ? cJSON_AddItemToObject(container, writer->key, item)
+                                    : cJSON_AddItemToArray(container, item);
     }
-    writer->needs_comma = writer->depth > 0;
+    if (!added) {
+        cJSON_Delete(item);
+        writer->failed = true;
+    }
+    writer->key = NULL;
+    return added;
 }
 
-static void begin(struct json_writer *writer, const char *bracket) {
-    begin_value(writer);
-    assert(writer->depth < JSON_WRITER_DEPTH_MAX);
-    writer->depth++;
-    writer->needs_comma = false;
-    put(writer, bracket, 1);
+static void begin(struct json_writer *writer, cJSON *container) {
+    if (add(writer, container)) {
+        assert(writer->depth < JSON_WRITER_DEPTH_MAX);
+        writer->open[writer->depth++] = container;
+    }
 }
 
-static void end(struct json_writer *writer, const char *bracket) {
-    assert(writer->depth > 0);
-    writer->depth--;
-    writer->needs_comma = writer->depth > 0;
-    put(writer, bracket, 1);
+static void end(struct json_writer *writer) {
+    if (!writer->failed) {
+        assert(writer->depth > 0 && writer->key == NULL);
+        writer->depth--;
+    }
 }
 
 void json_writer_begin_object(struct json_writer *writer) {
-    begin(writer, "{");
+    begin(writer, cJSON_CreateObject());
 }
 
 void json_writer_end_object(struct json_writer *writer) {
-    end(writer, "}");
+    end(writer);
 }
 
 void json_writer_begin_array(struct json_writer *writer) {
-    begin(writer, "[");
+    begin(writer, cJSON_CreateArray());
 }
 
 void json_writer_end_array(struct json_writer *writer) {
-    end(writer, "]");
-}
-
-/* ---- strings ---- */
-
-static bool is_plain(char c) {
-    return (unsigned char)c >= 0x20 && c != '"' && c != '\\';
-}
-
-/* The shortest escape of what is not plain; gives its length. */
-static size_t escape(char c, char out[ESCAPE_BYTES_MAX]) {
-    static const char meanings[] = "\"\\\b\f\n\r\t", names[] = "\"\\bfnrt",
-                      digits[] = "0123456789abcdef";
-    const char *found = strchr(meanings, c);
-    out[0] = '\\';
-    if (found != NULL) {
-        out[1] = names[found - meanings];
-        return 2;
-    }
-    memcpy(out + 1, "u00", 3);
-    out[4] = digits[(unsigned char)c >> 4];
-    out[5] = digits[c & 15];
-    return ESCAPE_BYTES_MAX;
-}
-
-static void put_string(struct json_writer *writer, const char *text) {
-    put(writer, "\"", 1);
-    for (;;) {
-        const char *from = text;
-        while (is_plain(*text)) {
-            text++;
-        }
-        put(writer, from, (size_t)(text - from));
-        if (*text == '\0') {
-            break;
-        }
-        char escaped[ESCAPE_BYTES_MAX];
-        put(writer, escaped, escape(*text++, escaped));
-    }
-    put(writer, "\"", 1);
+    end(writer);
 }
 
 void json_writer_key(struct json_writer *writer, const char *key) {
-    begin_value(writer);
-    put_string(writer, key);
-    put(writer, ":", 1);
-    writer->needs_comma = false;
+    writer->key = key;
 }
 
-void json_writer_string(struct json_writer *writer, const char *text) {
-    if (text == NULL) {
-        json_writer_null(writer);
-        return;
-    }
-    begin_value(writer);
-    put_string(writer, text);
-}
-
-/* ---- other values ---- */
-
-void json_writer_raw(struct json_writer *writer, const char *json) {
-    if (json == NULL) {
-        json_writer_null(writer);
-        return;
-    }
-    begin_value(writer);
-    put(writer, json, strlen(json));
-}
+/* ---- values ---- */
 
 void json_writer_null(struct json_writer *writer) {
-    json_writer_raw(writer, "null");
+    add(writer, cJSON_CreateNull());
 }
 
 void json_writer_bool(struct json_writer *writer, bool value) {
-    json_writer_raw(writer, value ? "true" : "false");
+    add(writer, cJSON_CreateBool(value));
 }
 
-/* Writes the digits in front of `end`; gives where they begin. */
-static char *put_digits(char *end, uint64_t value) {
-    do {
-        *--end = (char)('0' + value % 10);
-        value /= 10;
-    } while (value > 0);
-    return end;
+void json_writer_string(struct json_writer *writer, const char *text) {
+    add(writer, text == NULL ? cJSON_CreateNull() : cJSON_CreateString(text));
 }
 
+void json_writer_raw(struct json_writer *writer, const char *json) {
+    add(writer, json == NULL ? cJSON_CreateNull() : cJSON_CreateRaw(json));
+}
+
+/* Numbers are written here: cJSON's are doubles, which lose digits of integers, and it prints a
+ * float's 0.7 as 0.69999998807907104. */
 void json_writer_int(struct json_writer *writer, int64_t value) {
     char text[NUMBER_BYTES_MAX];
-    char *end = text + sizeof text - 1;
-    *end = '\0';
-    char *at = put_digits(end, value < 0 ? 0 - (uint64_t)value : (uint64_t)value);
-    if (value < 0) {
-        *--at = '-';
-    }
-    json_writer_raw(writer, at);
+    snprintf(text, sizeof text, "%" PRId64, value);
+    json_writer_raw(writer, text);
 }
 
 void json_writer_uint(struct json_writer *writer, uint64_t value) {
     char text[NUMBER_BYTES_MAX];
-    char *end = text + sizeof text - 1;
-    *end = '\0';
-    json_writer_raw(writer, put_digits(end, value));
-}
-
-/* What people give: below ten, up to four places. Such a decimal has fewer digits than any two
- * floats need to be told apart, so that it is the shortest where it reads back. */
-static bool write_decimal(double value, bool is_float, char text[NUMBER_BYTES_MAX]) {
-    const double size = fabs(value);
-    if (!(size < 10)) {
-        return false;
-    }
-    const int scaled = (int)lrint(size * 10000);
-    const double back = scaled / 10000.0;
-    if (signbit(value) || !(is_float ? (float)back == (float)size : back == size)) {
-        return false;
-    }
-    char *end = text + snprintf(text, NUMBER_BYTES_MAX, "%d.%04d", scaled / 10000, scaled % 10000);
-    while (end[-1] == '0') {
-        end--;
-    }
-    end -= end[-1] == '.';
-    *end = '\0';
-    return true;
+    snprintf(text, sizeof text, "%" PRIu64, value);
+    json_writer_raw(writer, text);
 }
 
 static void put_real(struct json_writer *writer, double value, bool is_float) {
@@ -228,7 +128,7 @@ static void put_real(struct json_writer *writer, double value, bool is_float) {
         return;
     }
     char text[NUMBER_BYTES_MAX];
-    bool same = write_decimal(value, is_float, text);
+    bool same = false;
     for (int digits = 1; digits <= 17 && !same; digits++) {
         snprintf(text, sizeof text, "%.*g", digits, value);
         const double back = strtod(text, NULL);
@@ -249,21 +149,20 @@ void json_writer_double(struct json_writer *writer, double value) {
 
 /* Recursion is bounded by JSON_DEPTH_MAX: the parser lets nothing deeper through. */
 void json_writer_node(struct json_writer *writer, const struct json_node *node) {
-    const bool is_object = node->type == JSON_OBJECT;
     switch (node->type) {
     case JSON_NULL: json_writer_null(writer); return;
     case JSON_BOOL: json_writer_bool(writer, node->size != 0); return;
     case JSON_NUMBER: json_writer_raw(writer, node->text); return;
     case JSON_STRING: json_writer_string(writer, node->text); return;
-    case JSON_ARRAY:
-    case JSON_OBJECT: begin(writer, is_object ? "{" : "["); break;
+    case JSON_ARRAY: json_writer_begin_array(writer); break;
+    case JSON_OBJECT: json_writer_begin_object(writer); break;
     }
     for (const struct json_node *value = json_first(node); value != NULL;
          value = json_next(node, value)) {
-        if (is_object) {
+        if (node->type == JSON_OBJECT) {
             json_writer_key(writer, json_key(value)->text);
         }
         json_writer_node(writer, value);
     }
-    end(writer, is_object ? "}" : "]");
+    end(writer);
 }

@@ -20,6 +20,7 @@ MAY_USE = {
 }
 # Header prefix of a library -> the only files that may include it (tests may, too).
 HOMES = {
+    "cjson/": r"schemas/json\w*\.c",
     "openssl/": r"schemas/sha256\.c",
     "librdkafka/": r"consumer/kafka_\w+\.[ch]",
     "hiredis/": r"consumer/status_(link|client|connection)\.c",

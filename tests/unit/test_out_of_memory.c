@@ -1,7 +1,8 @@
 /* Every allocation of the wire layer, of the text side of the engine and of engines fails once, one
  * at a time: the answer is always "out of memory", never a crash, and nothing leaks (the sanitizer
  * build looks). The linker sends the layers' allocations here; see the rule for this test in the
- * Makefile. Those of libcrypto come by the hooks that it offers. */
+ * Makefile. Those of cJSON and libcrypto come by the hooks that both offer. */
+#include <cjson/cJSON.h>
 #include <errno.h>
 #include <openssl/crypto.h>
 #include <stdlib.h>
@@ -82,8 +83,10 @@ static void crypto_free(void *block, const char *file, int line) {
 }
 
 /* libcrypto sets itself up at its first hash, and once for all: that is let pass. */
-static int hook_libcrypto(void **state) {
+static int hook_libraries(void **state) {
+    cJSON_Hooks hooks = {__wrap_malloc, free};
     uint8_t digest[SHA256_BYTES];
+    cJSON_InitHooks(&hooks);
     return CRYPTO_set_mem_functions(crypto_malloc, crypto_realloc, crypto_free) == 1 &&
                    sha256_of("", 0, digest)
                ? 0
@@ -352,7 +355,7 @@ static void an_engine_without_a_model_survives_each_failed_allocation(void **sta
     fail_each_allocation(open_and_run_null, NULL, 7);
 }
 
-TEST_MAIN_WITH(hook_libcrypto, NULL,
+TEST_MAIN_WITH(hook_libraries, NULL,
                cmocka_unit_test(decoding_a_job_survives_each_failed_allocation),
                cmocka_unit_test(encoding_and_copying_a_job_survive_each_failed_allocation),
                cmocka_unit_test(results_survive_each_failed_allocation),
