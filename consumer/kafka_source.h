@@ -67,7 +67,7 @@ void kafka_source_pause(struct kafka_source *source, bool paused);
 /* The record needs nothing more from us. One of an assignment that is gone is only counted. */
 void kafka_source_settle(struct kafka_source *source, const struct source_ref *ref);
 
-/* True while the record's partition is ours by the assignment that delivered it: a settle counts. */
+/* True while the partition is ours by the assignment that delivered the record: a settle counts. */
 bool kafka_source_owns(const struct kafka_source *source, const struct source_ref *ref);
 /* True once after partitions have gone, or begun anew: ask kafka_source_owns about each record in
  * flight. What was settled of them was committed before. */

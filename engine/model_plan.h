@@ -22,8 +22,8 @@ enum model_status model_plan_length(const struct model_config *config, uint32_t 
 /* The form of the INT8 copy of the head. */
 struct weight_form model_plan_sketch_form(const struct model_config *config);
 
-/* For options whose max_model_len is no longer 0. BAD_FILE: the back end lacks a form that the model
- * needs; err names it. */
+/* For options whose max_model_len is no longer 0. BAD_FILE: the back end lacks a form that the
+ * model needs; err names it. */
 enum model_status model_plan_make(const struct model_config *config,
                                   const struct model_options *options, const struct kernel_ops *ops,
                                   struct model_plan *plan, char *err, size_t err_bytes)

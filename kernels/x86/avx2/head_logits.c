@@ -1,9 +1,9 @@
 /* The LM head, and the head with sampling: the linear of 16- and 32-bit weights. */
 #include "kernels/cpu_device.h"
 #include "kernels/x86/avx2/avx2.h"
-#include "kernels/x86/avx2/head_shortcut.h"
+#include "kernels/x86/avx2/shortcut.h"
 
-#define HEAD_SHORTCUT_ROWS_MAX 4u
+#define SHORTCUT_ROWS_MAX 4u
 
 enum kernels_status avx2_head_logits(struct device *device, const struct head_logits_args *args) {
     const struct linear_f32_args linear = {
@@ -12,15 +12,15 @@ enum kernels_status avx2_head_logits(struct device *device, const struct head_lo
 }
 
 enum kernels_status avx2_head_sample(struct device *device, const struct head_sample_args *args) {
-    static const struct head_shortcut_tier tier = {.linear_i8 = avx2_linear_i8,
+    static const struct avx2_shortcut_tier tier = {.linear_i8 = avx2_linear_i8,
                                                    .head_logits = avx2_head_logits,
-                                                   .rows_max = HEAD_SHORTCUT_ROWS_MAX};
-    return head_shortcut_sample(device, args, &tier);
+                                                   .rows_max = SHORTCUT_ROWS_MAX};
+    return avx2_shortcut_sample(device, args, &tier);
 }
 
 size_t avx2_workspace_bytes(const struct device *device, enum kernel_op op,
                             const struct kernels_shape *shape) {
     return op == KERNEL_OP_head_sample
-               ? head_shortcut_bytes(pool_threads(cpu_device_pool(device)), shape)
+               ? avx2_shortcut_bytes(pool_threads(cpu_device_pool(device)), shape)
                : reference_workspace_bytes(device, op, shape);
 }

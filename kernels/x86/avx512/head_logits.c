@@ -1,8 +1,8 @@
 /* The LM head, and the head with sampling: the linear of 16- and 32-bit weights. */
-#include "kernels/x86/avx2/head_shortcut.h"
+#include "kernels/x86/avx2/shortcut.h"
 #include "kernels/x86/avx512/avx512.h"
 
-#define HEAD_SHORTCUT_ROWS_MAX 32u
+#define SHORTCUT_ROWS_MAX 32u
 
 enum kernels_status avx512_head_logits(struct device *device, const struct head_logits_args *args) {
     const struct linear_f32_args linear = {
@@ -11,8 +11,8 @@ enum kernels_status avx512_head_logits(struct device *device, const struct head_
 }
 
 enum kernels_status avx512_head_sample(struct device *device, const struct head_sample_args *args) {
-    static const struct head_shortcut_tier tier = {.linear_i8 = avx512_linear_i8,
+    static const struct avx2_shortcut_tier tier = {.linear_i8 = avx512_linear_i8,
                                                    .head_logits = avx512_head_logits,
-                                                   .rows_max = HEAD_SHORTCUT_ROWS_MAX};
-    return head_shortcut_sample(device, args, &tier);
+                                                   .rows_max = SHORTCUT_ROWS_MAX};
+    return avx2_shortcut_sample(device, args, &tier);
 }

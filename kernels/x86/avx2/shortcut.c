@@ -1,5 +1,5 @@
-/* INT8 logits and their bounds, the few that matter recomputed, then the sampling that all share. */
-#include "kernels/x86/avx2/head_shortcut.h"
+/* INT8 logits and their bounds, the few that matter recomputed, the sampling that all share. */
+#include "kernels/x86/avx2/shortcut.h"
 
 #include <immintrin.h>
 
@@ -28,7 +28,7 @@ struct shortcut_row {
 struct shortcut {
     struct device *device;
     const struct head_sample_args *args;
-    const struct head_shortcut_tier *tier;
+    const struct avx2_shortcut_tier *tier;
     uint32_t vocabulary, dim, panel_count, panels_max, stretch_count;
     float *logits; /* [S, V] */
     int8_t *q;     /* [2 * SHORTCUT_ROWS, D]: both roundings of a row, one after the other */
@@ -93,7 +93,7 @@ static size_t shortcut_bytes(uint32_t threads, uint32_t rows, uint32_t vocabular
     return shortcut_logits_bytes(rows, vocabulary) + (sample > scratch ? sample : scratch);
 }
 
-size_t head_shortcut_bytes(uint32_t threads, const struct kernels_shape *shape) {
+size_t avx2_shortcut_bytes(uint32_t threads, const struct kernels_shape *shape) {
     return shape->head_sketch
                ? shortcut_bytes(threads, shape->sampled_max, shape->vocabulary, shape->dim)
                : reference_head_sample_bytes(threads, shape->sampled_max, shape->vocabulary);
@@ -443,8 +443,8 @@ static bool shortcut_sketch_fits(const struct head_sketch *sketch, const struct 
            check_words(sketch->error);
 }
 
-enum kernels_status head_shortcut_sample(struct device *device, const struct head_sample_args *args,
-                                         const struct head_shortcut_tier *tier) {
+enum kernels_status avx2_shortcut_sample(struct device *device, const struct head_sample_args *args,
+                                         const struct avx2_shortcut_tier *tier) {
     if (args->sketch == NULL || args->rows > tier->rows_max || args->weight == NULL ||
         args->weight->form.bias) {
         return reference_head_sample_by(device, args, tier->head_logits);
