@@ -9,6 +9,7 @@
 
 #include "consumer/redis_address.h"
 #include "consumer/status_command.h"
+#include "consumer/status_refusal.h"
 #include "engine/clock.h"
 #include "engine/log.h"
 
@@ -24,12 +25,11 @@ struct status_link {
     char address_text[512];
     redisContext *context; /* NULL when down */
     redisReply *reply;     /* lent to the caller */
-    int64_t *integers;     /* [integer_capacity] of that reply */
-    size_t integer_capacity;
     enum link_state state;
     bool wants_write;
     int64_t state_since_ns, reconnect_ns, backoff_ms;
-    uint32_t greetings_awaited; /* replies; the last script_count of them are digests */
+    uint32_t greetings_awaited; /* replies; the last are the memory's state and all digests */
+    char eviction[32];
     char sha1[STATUS_LINK_SCRIPTS_MAX][SHA1_HEX_BYTES];
     uint64_t count;
     char last_error[256]; /* so that an outage is logged once, not at every attempt */
@@ -45,6 +45,10 @@ uint64_t status_link_count(const struct status_link *link) {
 
 const char *status_link_sha1(const struct status_link *link, uint32_t script) {
     return link->sha1[script];
+}
+
+const char *status_link_eviction(const struct status_link *link) {
+    return link->eviction;
 }
 
 static void status_link_set_state(struct status_link *link, enum link_state state) {
@@ -132,6 +136,7 @@ static void status_link_begin_greeting(struct status_link *link) {
         snprintf(database, sizeof database, "%d", address->database);
         status_link_greet(link, (const char *[]){"SELECT", database}, 2);
     }
+    status_link_greet(link, (const char *[]){"INFO", "memory"}, 2);
     for (uint32_t i = 0; i < link->options.script_count; i++) {
         status_link_greet(link, (const char *[]){"SCRIPT", "LOAD", link->options.scripts[i]}, 3);
     }
@@ -166,25 +171,47 @@ static void status_link_finish_connecting(struct status_link *link) {
     }
 }
 
-static void status_link_take_greeting(struct status_link *link, const redisReply *reply) {
-    if (reply->type == REDIS_REPLY_ERROR) {
-        char why[256];
-        snprintf(why, sizeof why, "%.200s", reply->str);
-        status_link_fail(link, why);
-        return;
+/* The policy stands on a line of its own among others. */
+static void status_link_take_memory(struct status_link *link, const redisReply *reply) {
+    static const char name[] = "maxmemory_policy:";
+    const char *at = reply->type == REDIS_REPLY_STRING ? strstr(reply->str, name) : NULL;
+    link->eviction[0] = '\0';
+    if (at != NULL) {
+        at += sizeof name - 1;
+        snprintf(link->eviction, sizeof link->eviction, "%.*s", (int)strcspn(at, "\r\n"), at);
     }
-    if (link->greetings_awaited <= link->options.script_count) {
-        uint32_t script = link->options.script_count - link->greetings_awaited;
-        if (reply->type != REDIS_REPLY_STRING || reply->len != SHA1_HEX_BYTES - 1) {
-            status_link_fail(link, "SCRIPT LOAD gave no digest");
-            return;
-        }
-        memcpy(link->sha1[script], reply->str, SHA1_HEX_BYTES);
+}
+
+static bool status_link_take_digest(struct status_link *link, const redisReply *reply) {
+    uint32_t script = link->options.script_count - link->greetings_awaited;
+    if (reply->type != REDIS_REPLY_STRING || reply->len != SHA1_HEX_BYTES - 1) {
+        status_link_fail(link, "SCRIPT LOAD gave no digest");
+        return false;
+    }
+    memcpy(link->sha1[script], reply->str, SHA1_HEX_BYTES);
+    return true;
+}
+
+static void status_link_refuse_greeting(struct status_link *link, const char *error) {
+    char why[sizeof link->last_error];
+    const char *advice = status_refusal_of(error).advice;
+    snprintf(why, sizeof why, advice[0] != '\0' ? "%.120s (%s)" : "%.200s", error, advice);
+    status_link_fail(link, why);
+}
+
+static void status_link_take_greeting(struct status_link *link, const redisReply *reply) {
+    if (link->greetings_awaited == link->options.script_count + 1) {
+        status_link_take_memory(link, reply); /* an error: managed servers may keep it to them */
+    } else if (reply->type == REDIS_REPLY_ERROR) {
+        status_link_refuse_greeting(link, reply->str);
+        return;
+    } else if (link->greetings_awaited <= link->options.script_count &&
+               !status_link_take_digest(link, reply)) {
+        return;
     }
     if (--link->greetings_awaited == 0) {
         status_link_set_state(link, LINK_UP);
         link->count++;
-        link->backoff_ms = BACKOFF_MS_MIN;
         link->last_error[0] = '\0';
         log_write(link->options.log, LOG_LEVEL_INFO, "redis.up",
                   LOG_FIELDS(log_text("address", link->address_text)));
@@ -218,16 +245,37 @@ static void status_link_read(struct status_link *link) {
     }
 }
 
-static void status_link_copy_integers(struct status_link *link, const redisReply *reply) {
-    if (reply->elements > link->integer_capacity) {
-        link->integers = realloc(link->integers, reply->elements * sizeof *link->integers);
-        assert(link->integers != NULL);
-        link->integer_capacity = reply->elements;
+static const redisReply *status_link_item(const struct status_link_reply *reply, size_t element,
+                                          size_t at) {
+    const redisReply *list = reply->list;
+    if (reply->kind != STATUS_LINK_LIST || element >= list->elements) {
+        return NULL;
     }
-    for (size_t i = 0; i < reply->elements; i++) {
-        const redisReply *element = reply->element[i];
-        link->integers[i] = element->type == REDIS_REPLY_INTEGER ? element->integer : 0;
+    const redisReply *item = list->element[element];
+    if (item->type != REDIS_REPLY_ARRAY) {
+        return at == 0 ? item : NULL;
     }
+    return at < item->elements ? item->element[at] : NULL;
+}
+
+bool status_link_int(const struct status_link_reply *reply, size_t element, size_t at,
+                     int64_t *value) {
+    const redisReply *item = status_link_item(reply, element, at);
+    if (item == NULL || item->type != REDIS_REPLY_INTEGER) {
+        return false;
+    }
+    *value = item->integer;
+    return true;
+}
+
+const char *status_link_text(const struct status_link_reply *reply, size_t element, size_t at,
+                             size_t *size) {
+    const redisReply *item = status_link_item(reply, element, at);
+    if (item == NULL || item->type != REDIS_REPLY_STRING) {
+        return NULL;
+    }
+    *size = (size_t)item->len;
+    return item->str;
 }
 
 bool status_link_next(struct status_link *link, struct status_link_reply *reply) {
@@ -244,10 +292,10 @@ bool status_link_next(struct status_link *link, struct status_link_reply *reply)
         reply->kind = STATUS_LINK_ERROR;
         reply->error = link->reply->str;
     } else if (link->reply->type == REDIS_REPLY_ARRAY) {
-        status_link_copy_integers(link, link->reply);
-        reply->kind = STATUS_LINK_INTEGERS;
-        reply->integers = link->integers;
+        reply->kind = STATUS_LINK_LIST;
+        reply->list = link->reply;
         reply->count = link->reply->elements;
+        link->backoff_ms = BACKOFF_MS_MIN; /* a greeting alone proves little */
     }
     return true;
 }
@@ -316,6 +364,5 @@ void status_link_close(struct status_link *link) {
     if (link->context != NULL) {
         redisFree(link->context);
     }
-    free(link->integers);
     free(link);
 }

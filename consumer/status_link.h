@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define STATUS_LINK_SCRIPTS_MAX 4
+#define STATUS_LINK_SCRIPTS_MAX 8
 
 struct status_link;
 struct clock;
@@ -29,14 +29,23 @@ struct status_link_options {
     struct log *log;     /* borrowed; NULL = silent */
 };
 
-enum status_link_reply_kind { STATUS_LINK_INTEGERS, STATUS_LINK_ERROR, STATUS_LINK_OTHER };
+enum status_link_reply_kind { STATUS_LINK_LIST, STATUS_LINK_ERROR, STATUS_LINK_OTHER };
 
+/* An element of a LIST is an integer, or a list of integers, texts and nils itself. */
 struct status_link_reply {
     enum status_link_reply_kind kind;
-    const int64_t *integers; /* INTEGERS: an array reply, anything but an integer in it as 0 */
-    size_t count;
+    size_t count;      /* LIST */
+    const void *list;  /* LIST: for the two calls below */
     const char *error; /* ERROR */
 };
+
+/* Item `at` of element `element`, which as an integer is its own item 0. False when there is none,
+ * or it is something else. */
+bool status_link_int(const struct status_link_reply *reply, size_t element, size_t at,
+                     int64_t *value);
+/* NULL likewise; a NUL stands behind it, none is promised to be within. */
+const char *status_link_text(const struct status_link_reply *reply, size_t element, size_t at,
+                             size_t *size);
 
 /* False with the reason when the address is malformed; an unreachable server is no failure. */
 bool status_link_open(const struct status_link_options *options, struct status_link **out,
@@ -55,6 +64,8 @@ void status_link_handle(struct status_link *link, short revents);
 /* Only while up. */
 void status_link_append(struct status_link *link, const char *bytes, size_t size);
 void status_link_write(struct status_link *link);
+/* The server's maxmemory-policy, asked for at each connection; "" = it does not say. */
+const char *status_link_eviction(const struct status_link *link);
 /* The digest that EVALSHA takes; only once it has been up. */
 const char *status_link_sha1(const struct status_link *link, uint32_t script);
 

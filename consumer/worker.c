@@ -1,10 +1,12 @@
 #include "consumer/worker.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 #include "consumer/params_config.h"
 #include "consumer/topics_hint.h"
@@ -69,6 +71,9 @@ static void worker_take_answers(struct worker *worker) {
     struct status_store_answer answer;
     while (status_store_take(worker->store, &answer)) {
         struct inflight_job *job = inflight_find(&worker->inflight, answer.ticket);
+        if (answer.is_late) {
+            continue;
+        }
         assert(job != NULL); /* every entry waits for each of its answers */
         if (answer.kind == STATUS_STORE_CLAIM) {
             worker_intake_claimed(worker, job, &answer);
@@ -177,17 +182,41 @@ static void worker_init_backpressure(struct worker *worker) {
                                                  .hold_ns = HOLD_MS_MAX * CLOCK_NS_PER_MS};
 }
 
+/* The session time-out: who holds partitions no longer holds jobs no longer. */
+static int64_t worker_lease_ms(const struct config *config) {
+    int64_t lease_ms = 45000; /* librdkafka's default */
+    for (size_t i = 0; i < config->kafka_count; i++) {
+        if (strcmp(config->kafka[i].name, "session.timeout.ms") == 0) {
+            lease_ms = strtoll(config->kafka[i].value, NULL, 10);
+        }
+    }
+    return lease_ms > 0 ? lease_ms : 1;
+}
+
+static void worker_make_incarnation(struct worker *worker) {
+    uint64_t random;
+    ssize_t size = getrandom(&random, sizeof random, 0);
+    assert(size == sizeof random);
+    (void)size;
+    snprintf(worker->incarnation, sizeof worker->incarnation, "%016" PRIx64, random);
+}
+
 static bool worker_open_store(struct worker *worker, char *err, size_t err_bytes) {
     const struct config *config = worker->config;
     struct status_store_options options = {.address = config->redis,
                                            .prefix = config->key_prefix,
                                            .worker = worker->options.name,
+                                           .incarnation = worker->incarnation,
+                                           .lease_ms = worker_lease_ms(config),
                                            .ttl_s = config->status_ttl_s,
                                            .claim_timeout_ms = config->redis_claim_timeout_ms,
                                            .link_timeout_ms = config->redis_timeout_ms,
                                            .backlog_max = (uint32_t)config->redis_backlog_max,
+                                           .result_bytes_max =
+                                               (size_t)config->result_max_bytes_in_status,
                                            .clock = worker->options.clock,
                                            .log = worker->options.log};
+    worker_make_incarnation(worker);
     return status_store_open(&options, &worker->store, err, err_bytes);
 }
 

@@ -56,6 +56,7 @@ static bool worker_intake_decode(struct worker *worker, struct inflight_job *job
 static void worker_intake_claim(struct worker *worker, struct inflight_job *job,
                                 bool only_if_queued) {
     struct status_store_claim claim = {.request_id = job->request_id,
+                                       .source = job->source.ref,
                                        .fingerprint = job->fingerprint,
                                        .queued_unix_ms = job->timestamp_unix_ms,
                                        .only_if_queued = only_if_queued};
@@ -160,6 +161,10 @@ void worker_intake_claimed(struct worker *worker, struct inflight_job *job,
         worker_publish_dead_letter(worker, job);
         return;
     case STATUS_STORE_NEW:
+    case STATUS_STORE_SEALED:
+    case STATUS_STORE_RUNNING_HERE:
+    case STATUS_STORE_RUNNING_ELSEWHERE:
+    case STATUS_STORE_POISON:
     case STATUS_STORE_NONE: /* the key is unusable: there will be a result, but no status */ break;
     }
     worker_intake_remember(worker, job);

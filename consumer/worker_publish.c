@@ -263,7 +263,6 @@ static void worker_publish_count(struct worker *worker, const struct inflight_jo
 static void worker_publish_finish(struct worker *worker, struct inflight_job *job) {
     const struct inflight_outcome *outcome = &job->outcome;
     bool has_error = job->error.code != ERROR_NONE;
-    bool keeps_result = outcome->result_bytes <= (size_t)worker->config->result_max_bytes_in_status;
     struct status_store_finish finish = {.request_id = job->request_id,
                                          .fingerprint = job->fingerprint,
                                          .state = outcome->state,
@@ -278,7 +277,7 @@ static void worker_publish_finish(struct worker *worker, struct inflight_job *jo
                                          .result_partition = outcome->result_partition,
                                          .result_offset = outcome->result_offset,
                                          .text = outcome->text,
-                                         .result = keeps_result ? outcome->result : NULL,
+                                         .result = outcome->result,
                                          .result_bytes = outcome->result_bytes};
     job->state = INFLIGHT_FINISHING;
     worker_publish_count(worker, job);

@@ -24,6 +24,7 @@ struct worker {
     struct kafka_source *source;
     struct kafka_sink *sink;
     struct status_store *store;
+    char incarnation[17]; /* of this process, among all that ever bear its name */
     struct inflight inflight;
     struct inflight_list waiting; /* for room in the engine, in the order they came */
     struct inflight_list unsent;  /* results and dead letters to be handed to the sink */
