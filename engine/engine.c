@@ -89,6 +89,23 @@ uint64_t engine_emit(struct engine *engine, struct engine_event *event) {
     return number;
 }
 
+void engine_explain_end(struct engine_event *event, struct engine_stats *stats) {
+    bool has_begun = event->started_ns != 0;
+    if (event->finish_reason == FINISH_DEADLINE && event->error.code == ERROR_NONE) {
+        error_set(&event->error, ERROR_EXPIRED, NULL, "the deadline passed %s",
+                  has_begun ? "while the answer was computed" : "before it was begun");
+    }
+    if (event->finish_reason == FINISH_CANCELLED) {
+        error_set(&event->error, ERROR_CANCELLED, NULL, "cancelled %s",
+                  has_begun ? "while the answer was computed" : "before it was begun");
+    }
+    bool is_infeasible = event->error.code == ERROR_INFEASIBLE;
+    stats->failed_total += event->finish_reason == FINISH_ERROR;
+    stats->expired_total += event->finish_reason == FINISH_DEADLINE && !is_infeasible;
+    stats->infeasible_total += is_infeasible;
+    stats->cancelled_total += event->finish_reason == FINISH_CANCELLED;
+}
+
 void engine_flush_events(struct engine *engine) {
     if (engine->has_emitted) {
         engine_signal(engine->event_fd);

@@ -71,6 +71,11 @@ struct engine_options {
     struct log *log;              /* borrowed; NULL = silent */
 };
 
+/* A deadline (job.deadline_ns, a moment of the engine's clock) holds through every stage: what is
+ * past it is not begun; what is computed is cut within a step and keeps its text so far; none ends
+ * by FINISH_STOP, FINISH_LENGTH or FINISH_REPETITION after it. It ends by FINISH_DEADLINE with code
+ * `expired`; or, at once, with code `infeasible` where its first token cannot come in time
+ * (cost_model.h). */
 enum engine_event_kind { ENGINE_EVENT_STARTED, ENGINE_EVENT_PROGRESS, ENGINE_EVENT_FINISHED };
 
 /* How one job ended, or how far it is. Times are monotonic nanoseconds of the engine's clock;
@@ -81,7 +86,9 @@ struct engine_event {
     uint64_t ticket;
     enum engine_event_kind kind;
     enum finish_reason finish_reason; /* FINISHED */
-    struct job_error error;           /* FINISHED with FINISH_ERROR: numeric, engine_failed … */
+    struct job_error
+        error; /* FINISHED with FINISH_ERROR: numeric, engine_failed …; FINISH_DEADLINE:
+                               expired, infeasible; FINISH_CANCELLED: cancelled */
     struct result_usage usage;
     char *text; /* owned; FINISHED always (""), PROGRESS where the job asked for text, else NULL */
     const char *prompt_version; /* of the built-in prompt, "none" where none was used; static */
@@ -136,7 +143,10 @@ struct engine_stats {
     uint64_t cached_tokens_total;
     uint64_t preemptions_total;
     uint64_t recomputed_tokens_total; /* computed again after a preemption */
-    uint64_t failed_total;
+    uint64_t failed_total;            /* FINISH_ERROR */
+    uint64_t expired_total;           /* FINISH_DEADLINE, infeasible ones not included */
+    uint64_t infeasible_total;
+    uint64_t cancelled_total;
 };
 
 /* What results say about the model. Borrowed strings live as long as the engine. */
@@ -188,7 +198,8 @@ enum engine_status engine_submit(struct engine *engine, uint64_t ticket, struct 
                                  struct job_error *rejected) __attribute__((warn_unused_result));
 
 /* Ends a ticket early with FINISH_CANCELLED or FINISH_DEADLINE and the text so far, within one
- * step. An unknown or finished ticket is ignored. False when the command ring is full: retry. */
+ * step and in constant time; what it held of the device is free then. An unknown or finished ticket
+ * is ignored. False when the command ring is full: retry. */
 bool engine_cancel(struct engine *engine, uint64_t ticket, enum finish_reason reason)
     __attribute__((warn_unused_result));
 

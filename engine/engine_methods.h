@@ -95,6 +95,8 @@ void engine_base_deinit(struct engine *engine);
 bool engine_next_command(struct engine *engine, struct engine_command *command);
 /* Moves *event to the worker; returns its number in the event ring (see ring_has_taken). */
 uint64_t engine_emit(struct engine *engine, struct engine_event *event);
+/* Says why a ticket ended early where nobody has said it yet, and counts how it ended. */
+void engine_explain_end(struct engine_event *event, struct engine_stats *stats);
 /* Wakes the worker if there are events that it has not been woken for: before a step computes, and
  * by itself after each step. */
 void engine_flush_events(struct engine *engine);

@@ -1,5 +1,5 @@
 /* The engine without a model: each job is answered by a fixed text, a fixed time after it was
- * admitted. Work waits in a circle in the order of admission, which is the order of its ends. */
+ * admitted. Work waits in a list in the order of admission, which is the order of its ends. */
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,17 +7,22 @@
 
 #include "engine/clock.h"
 #include "engine/crash_point.h"
+#include "engine/deadline_heap.h"
 #include "engine/engine.h"
 #include "engine/engine_methods.h"
 #include "engine/prompt.h"
+#include "engine/ticket_index.h"
 
 #define ENGINE_NULL_QUEUE_DEFAULT 1024
 #define ENGINE_NULL_TOKENS_DEFAULT 128
 #define ENGINE_NULL_BYTES_DEFAULT 512
 
+#define ENGINE_NULL_NONE UINT32_MAX
+
 struct engine_null_work {
     uint64_t ticket;
-    int64_t admitted_ns;
+    int64_t admitted_ns, deadline_ns;
+    uint32_t previous, next; /* in the list, by place */
     uint32_t prompt_tokens;
     bool is_marked; /* for crash points, in builds that have them */
     char *text;     /* owned: made beforehand, so that an end cannot fail */
@@ -29,8 +34,11 @@ struct engine_null {
     char *answer; /* [answer_bytes + 1] */
     char answer_sha256[SHA256_HEX_BYTES];
     char empty_sha256[FINISH_ERROR + 1][SHA256_HEX_BYTES]; /* no tokens, no text, by reason */
-    struct engine_null_work **waiting;                     /* circle [tickets_max] */
-    uint32_t waiting_first, waiting_count;
+    struct engine_null_work **places;                      /* [tickets_max] */
+    uint32_t *free_places;                                 /* [tickets_max] */
+    uint32_t first, last, waiting_count;
+    struct ticket_index tickets;    /* to places */
+    struct deadline_heap deadlines; /* of places */
     uint64_t finished_count;
     struct engine_stats stats;
 };
@@ -78,6 +86,7 @@ static enum engine_status engine_null_admit(struct engine *engine, uint64_t tick
     }
     *made = (struct engine_null_work){.ticket = ticket,
                                       .admitted_ns = admitted_ns,
+                                      .deadline_ns = job->deadline_ns,
                                       .prompt_tokens = (uint32_t)(bytes / 4 + 1),
                                       .is_marked = crash_point_marks(job),
                                       .text = text};
@@ -98,13 +107,46 @@ static void engine_null_drop(struct engine *engine, void *work) {
 
 /* ---------------------------------------------------------------- engine thread */
 
-static struct engine_null_work **engine_null_at(struct engine_null *null, uint32_t index) {
-    return &null->waiting[(null->waiting_first + index) % null->base.tickets_max];
+/* Puts work at the end of the list. */
+static void engine_null_link(struct engine_null *null, struct engine_null_work *work) {
+    assert(null->waiting_count < null->base.tickets_max);
+    uint32_t place = null->free_places[null->base.tickets_max - ++null->waiting_count];
+    null->places[place] = work;
+    work->previous = null->last;
+    work->next = ENGINE_NULL_NONE;
+    if (null->last == ENGINE_NULL_NONE) {
+        null->first = place;
+    } else {
+        null->places[null->last]->next = place;
+    }
+    null->last = place;
+    ticket_index_add(&null->tickets, work->ticket, place);
+    if (work->deadline_ns != 0) {
+        deadline_heap_set(&null->deadlines, place, work->deadline_ns);
+    }
+}
+
+static void engine_null_remove(struct engine_null *null, uint32_t place) {
+    struct engine_null_work *work = null->places[place];
+    if (work->previous == ENGINE_NULL_NONE) {
+        null->first = work->next;
+    } else {
+        null->places[work->previous]->next = work->next;
+    }
+    if (work->next == ENGINE_NULL_NONE) {
+        null->last = work->previous;
+    } else {
+        null->places[work->next]->previous = work->previous;
+    }
+    ticket_index_remove(&null->tickets, work->ticket);
+    deadline_heap_remove(&null->deadlines, place);
+    engine_null_free_work(work);
+    null->places[place] = NULL;
+    null->free_places[null->base.tickets_max - null->waiting_count--] = place;
 }
 
 static void engine_null_begin(struct engine_null *null, struct engine_null_work *work) {
-    assert(null->waiting_count < null->base.tickets_max);
-    *engine_null_at(null, null->waiting_count++) = work;
+    engine_null_link(null, work);
     struct engine_event started = {.ticket = work->ticket,
                                    .kind = ENGINE_EVENT_STARTED,
                                    .usage.prompt_tokens = work->prompt_tokens,
@@ -137,33 +179,19 @@ static void engine_null_end(struct engine_null *null, struct engine_null_work *w
     }
     if (reason == FINISH_ERROR) {
         error_set(&event.error, ERROR_NUMERIC, NULL, "a fault asked for by error_every");
-        null->stats.failed_total++;
     }
+    engine_explain_end(&event, &null->stats);
     memcpy(event.answer_sha256, has_answer ? null->answer_sha256 : null->empty_sha256[reason],
            SHA256_HEX_BYTES);
     engine_emit(&null->base, &event);
     null->finished_count++;
 }
 
-static void engine_null_remove(struct engine_null *null, uint32_t index) {
-    engine_null_free_work(*engine_null_at(null, index));
-    if (index == 0) {
-        null->waiting_first = (null->waiting_first + 1) % null->base.tickets_max;
-    }
-    for (uint32_t i = index; i > 0 && i + 1 < null->waiting_count; i++) {
-        *engine_null_at(null, i) = *engine_null_at(null, i + 1);
-    }
-    null->waiting_count--;
-}
-
 static void engine_null_cancel(struct engine_null *null, const struct engine_command *command) {
-    for (uint32_t i = 0; i < null->waiting_count; i++) {
-        struct engine_null_work *work = *engine_null_at(null, i);
-        if (work->ticket == command->ticket) {
-            engine_null_end(null, work, command->reason);
-            engine_null_remove(null, i);
-            return;
-        }
+    uint32_t place = ticket_index_find(&null->tickets, command->ticket);
+    if (place != TICKET_INDEX_NONE) {
+        engine_null_end(null, null->places[place], command->reason);
+        engine_null_remove(null, place);
     }
 }
 
@@ -192,9 +220,14 @@ static void engine_null_count_batch(struct engine_null *null, uint32_t size) {
 static int64_t engine_null_finish_due(struct engine_null *null, bool *worked) {
     int64_t now_ns = clock_monotonic_ns(null->base.clock);
     int64_t wake_ns = ENGINE_WAKE_NEVER;
-    uint32_t ended = 0;
+    uint32_t ended = 0, place;
+    while (deadline_heap_take(&null->deadlines, now_ns, &place)) {
+        engine_null_end(null, null->places[place], FINISH_DEADLINE);
+        engine_null_remove(null, place);
+        *worked = true;
+    }
     while (null->waiting_count > 0 && wake_ns == ENGINE_WAKE_NEVER) {
-        struct engine_null_work *work = *engine_null_at(null, 0);
+        struct engine_null_work *work = null->places[null->first];
         int64_t due_ns = work->admitted_ns + null->options.delay_us * CLOCK_NS_PER_US;
         if (due_ns > now_ns) {
             wake_ns = due_ns;
@@ -204,8 +237,11 @@ static int64_t engine_null_finish_due(struct engine_null *null, bool *worked) {
         uint64_t number = null->finished_count + 1;
         bool fails = null->options.error_every > 0 && number % null->options.error_every == 0;
         engine_null_end(null, work, fails ? FINISH_ERROR : FINISH_STOP);
-        engine_null_remove(null, 0);
+        engine_null_remove(null, null->first);
         ended++;
+    }
+    if (deadline_heap_first_ns(&null->deadlines) < wake_ns) {
+        wake_ns = deadline_heap_first_ns(&null->deadlines);
     }
     if (ended > 0) {
         engine_null_count_batch(null, ended);
@@ -247,10 +283,13 @@ static void engine_null_info(const struct engine *engine, struct engine_info *ou
 static void engine_null_close(struct engine *engine) {
     struct engine_null *null = engine_null_of(engine);
     engine_base_deinit(engine);
-    for (uint32_t i = 0; i < null->waiting_count; i++) {
-        engine_null_free_work(*engine_null_at(null, i));
+    while (null->waiting_count > 0) {
+        engine_null_remove(null, null->first);
     }
-    free(null->waiting);
+    free(null->places);
+    free(null->free_places);
+    ticket_index_deinit(&null->tickets);
+    deadline_heap_deinit(&null->deadlines);
     free(null->answer);
     free(null);
 }
@@ -284,6 +323,18 @@ static bool engine_null_make_answer(struct engine_null *null) {
     return hashed;
 }
 
+static bool engine_null_init_tables(struct engine_null *null) {
+    uint32_t count = null->base.tickets_max;
+    null->first = null->last = ENGINE_NULL_NONE;
+    null->places = calloc(count, sizeof(struct engine_null_work *));
+    null->free_places = calloc(count, sizeof *null->free_places);
+    for (uint32_t i = 0; i < count && null->free_places != NULL; i++) {
+        null->free_places[i] = i;
+    }
+    return null->places != NULL && null->free_places != NULL &&
+           ticket_index_init(&null->tickets, count) && deadline_heap_init(&null->deadlines, count);
+}
+
 static uint32_t engine_null_or(uint32_t value, uint32_t otherwise) {
     return value != 0 ? value : otherwise;
 }
@@ -308,8 +359,7 @@ enum engine_status engine_null_open(const struct engine_null_options *options, s
         free(null);
         return status;
     }
-    null->waiting = calloc(null->options.max_queue_size, sizeof(struct engine_null_work *));
-    if (null->waiting == NULL || !engine_null_make_answer(null)) {
+    if (!engine_null_init_tables(null) || !engine_null_make_answer(null)) {
         snprintf(err, err_bytes, "no memory for an engine of %u tickets",
                  null->options.max_queue_size);
         engine_null_close(&null->base);

@@ -119,6 +119,8 @@ static bool engine_real_init_tables(struct engine_real *real,
     real->sequences = calloc(tickets_max, sizeof(struct sequence *));
     return real->sequences != NULL && engine_real_init_numbers(&real->handles, tickets_max) &&
            engine_real_init_numbers(&real->slots, options->max_running) &&
+           ticket_index_init(&real->tickets, tickets_max) &&
+           deadline_heap_init(&real->deadlines, tickets_max) &&
            kv_cache_init(&real->cache, forward->page_count, !options->prefix_cache_off, NULL) &&
            batch_init(&real->batch, &forward->limits) &&
            scheduler_init(&real->scheduler, &scheduler, &pages) &&
@@ -246,6 +248,8 @@ static void engine_real_close(struct engine *engine) {
     free(real->slots.free);
     intake_deinit(&real->intake);
     scheduler_deinit(&real->scheduler);
+    ticket_index_deinit(&real->tickets);
+    deadline_heap_deinit(&real->deadlines);
     batch_deinit(&real->batch);
     kv_cache_deinit(&real->cache);
     forward_close(real->forward);

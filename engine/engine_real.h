@@ -5,6 +5,8 @@
 #define SOLFLEET_ENGINE_ENGINE_REAL_H
 
 #include "engine/batch.h"
+#include "engine/cost_model.h"
+#include "engine/deadline_heap.h"
 #include "engine/engine_methods.h"
 #include "engine/engine_plan.h"
 #include "engine/forward.h"
@@ -13,6 +15,7 @@
 #include "engine/model.h"
 #include "engine/scheduler.h"
 #include "engine/sequence.h"
+#include "engine/ticket_index.h"
 
 /* A stack of numbers not in use. */
 struct engine_numbers {
@@ -36,7 +39,10 @@ struct engine_real {
     struct batch batch;
     struct kv_cache cache;
     struct scheduler scheduler;
-    struct sequence **sequences;   /* [tickets_max] by handle; NULL where the handle is free */
+    struct sequence **sequences;    /* [tickets_max] by handle; NULL where the handle is free */
+    struct ticket_index tickets;    /* to handles */
+    struct deadline_heap deadlines; /* of handles */
+    struct cost_model costs;
     struct engine_numbers handles; /* below tickets_max */
     struct engine_numbers slots;   /* below max_running */
     struct engine_stats stats;

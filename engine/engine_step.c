@@ -55,6 +55,8 @@ static void engine_step_leave_slot(struct engine_real *real, struct sequence *se
 static void engine_step_release(struct engine_real *real, uint32_t handle) {
     struct sequence *sequence = real->sequences[handle];
     scheduler_remove(&real->scheduler, handle);
+    ticket_index_remove(&real->tickets, sequence->ticket);
+    deadline_heap_remove(&real->deadlines, handle);
     engine_step_leave_slot(real, sequence);
     real->sequences[handle] = NULL;
     real->handles.free[real->handles.free_count++] = handle;
@@ -70,12 +72,33 @@ static void engine_step_finish(struct engine_real *real, uint32_t handle, enum f
     if (error != NULL) {
         event.error = *error;
     }
-    real->stats.failed_total += event.error.code != ERROR_NONE;
+    engine_explain_end(&event, &real->stats);
     engine_emit(&real->base, &event);
     engine_step_release(real, handle);
 }
 
 /* ---------------------------------------------------------------- intake */
+
+/* Ends a job that cannot have a token in time; one that is late already is none of these. */
+static void engine_step_refuse_infeasible(struct engine_real *real, uint32_t handle,
+                                          const struct wait_queue_before *before) {
+    const struct sequence *sequence = real->sequences[handle];
+    const struct cost_model_arrival arrival = {.prompt_tokens = sequence->prompt_tokens,
+                                               .prompt_tokens_before = before->prompt_tokens,
+                                               .sequences_before =
+                                                   before->count + real->scheduler.preempted.count,
+                                               .running = scheduler_running_count(&real->scheduler),
+                                               .places_count = real->options.max_running};
+    int64_t left_ns = sequence->job.deadline_ns - clock_monotonic_ns(real->base.clock);
+    int64_t least_ns = cost_model_least_ns(&real->costs, &arrival);
+    struct job_error error;
+    if (left_ns > 0 && least_ns > left_ns) {
+        error_set(&error, ERROR_INFEASIBLE, "timeout_ms",
+                  "%lld ms are left, and half of what a first token takes now is %lld ms",
+                  (long long)(left_ns / CLOCK_NS_PER_MS), (long long)(least_ns / CLOCK_NS_PER_MS));
+        engine_step_finish(real, handle, FINISH_DEADLINE, &error);
+    }
+}
 
 static void engine_step_add(struct engine_real *real, struct sequence *sequence) {
     assert(real->handles.free_count > 0); /* as many as there may be tickets */
@@ -87,16 +110,20 @@ static void engine_step_add(struct engine_real *real, struct sequence *sequence)
                                         .priority = sequence->job.priority,
                                         .tenant = sequence->tenant_number,
                                         .arrival_ns = sequence->admitted_ns};
+    const struct wait_queue_before before =
+        wait_queue_before(&real->scheduler.waiting, item.priority, item.tenant);
     scheduler_add(&real->scheduler, handle, &item);
+    ticket_index_add(&real->tickets, sequence->ticket, handle);
+    if (sequence->job.deadline_ns != 0) {
+        deadline_heap_set(&real->deadlines, handle, sequence->job.deadline_ns);
+        engine_step_refuse_infeasible(real, handle, &before);
+    }
 }
 
 static void engine_step_cancel(struct engine_real *real, const struct engine_command *command) {
-    for (uint32_t handle = 0; handle < real->base.tickets_max; handle++) {
-        const struct sequence *sequence = real->sequences[handle];
-        if (sequence != NULL && sequence->ticket == command->ticket) {
-            engine_step_finish(real, handle, command->reason, NULL);
-            return;
-        }
+    uint32_t handle = ticket_index_find(&real->tickets, command->ticket);
+    if (handle != TICKET_INDEX_NONE) {
+        engine_step_finish(real, handle, command->reason, NULL);
     }
 }
 
@@ -110,6 +137,17 @@ static bool engine_step_intake(struct engine_real *real) {
         case ENGINE_COMMAND_CANCEL: engine_step_cancel(real, &command); break;
         case ENGINE_COMMAND_DRAIN: scheduler_drain(&real->scheduler); break;
         }
+    }
+    return worked;
+}
+
+/* Ends all that is past its deadline, waiting or running. */
+static bool engine_step_expire(struct engine_real *real, int64_t now_ns) {
+    uint32_t handle;
+    bool worked = false;
+    while (deadline_heap_take(&real->deadlines, now_ns, &handle)) {
+        engine_step_finish(real, handle, FINISH_DEADLINE, NULL);
+        worked = true;
     }
     return worked;
 }
@@ -282,7 +320,16 @@ static void engine_step_take_token(struct engine_real *real, uint32_t handle, in
     if (sequence->answer_tokens == 0) {
         sequence->first_token_ns = now_ns;
     }
-    switch (sequence_push(sequence, token, &reason)) {
+    enum sequence_state state = sequence_push(sequence, token, &reason);
+    int64_t deadline_ns = sequence->job.deadline_ns;
+    if (state != SEQUENCE_HAS_NO_MEMORY && deadline_ns != 0 && deadline_ns <= now_ns) {
+        engine_step_finish(real, handle, FINISH_DEADLINE, NULL);
+        return;
+    }
+    if (state == SEQUENCE_IS_FINISHED) {
+        cost_model_note_answer(&real->costs, sequence->answer_tokens);
+    }
+    switch (state) {
     case SEQUENCE_GOES_ON: engine_step_tell_progress(real, sequence, now_ns); break;
     case SEQUENCE_IS_FINISHED: engine_step_finish(real, handle, reason, NULL); break;
     case SEQUENCE_HAS_NO_MEMORY:
@@ -331,13 +378,29 @@ static void engine_step_publish(struct engine_real *real) {
     engine_publish_stats(&real->base, &real->stats);
 }
 
+static void engine_step_note_cost(struct engine_real *real, const struct schedule *schedule,
+                                  uint64_t cached_before, int64_t took_ns) {
+    const struct cost_model_step step = {
+        .ns = took_ns,
+        .prefill_rows = schedule->prefill_rows,
+        .decode_rows = (uint32_t)real->batch.row_count - schedule->prefill_rows,
+        .cached_tokens = (uint32_t)(real->stats.cached_tokens_total - cached_before)};
+    cost_model_note_step(&real->costs, &step);
+    real->stats.busy_ns_total += (uint64_t)took_ns;
+}
+
 enum engine_status engine_step_run(struct engine_real *real, bool *worked, int64_t *wake_ns,
                                    char *err, size_t err_bytes) {
     struct schedule schedule;
     *worked = engine_step_intake(real);
     int64_t now_ns = clock_monotonic_ns(real->base.clock);
+    uint64_t cached_before = real->stats.cached_tokens_total;
+    *worked |= engine_step_expire(real, now_ns);
     scheduler_next(&real->scheduler, now_ns, &schedule);
     *wake_ns = schedule.wake_ns;
+    if (deadline_heap_first_ns(&real->deadlines) < *wake_ns) {
+        *wake_ns = deadline_heap_first_ns(&real->deadlines);
+    }
     if (schedule.pick_count > 0) {
         *worked = true;
         engine_step_place(real, &schedule, now_ns);
@@ -347,7 +410,8 @@ enum engine_status engine_step_run(struct engine_real *real, bool *worked, int64
             return ENGINE_FAILED;
         }
         engine_step_retire(real, &schedule);
-        real->stats.busy_ns_total += (uint64_t)(clock_monotonic_ns(real->base.clock) - now_ns);
+        engine_step_note_cost(real, &schedule, cached_before,
+                              clock_monotonic_ns(real->base.clock) - now_ns);
     }
     if (*worked) {
         engine_step_publish(real);

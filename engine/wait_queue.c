@@ -90,14 +90,22 @@ static uint32_t *wait_queue_slot(struct wait_queue *queue, uint64_t tenant, uint
     return &queue->table[(uint32_t)(mixed >> 32) & queue->table_mask];
 }
 
+static uint32_t wait_queue_find_flow(struct wait_queue *queue, uint64_t tenant, uint32_t level) {
+    uint32_t at = *wait_queue_slot(queue, tenant, level);
+    while (at != WAIT_QUEUE_NONE &&
+           (queue->flows[at].tenant != tenant || queue->flows[at].level != level)) {
+        at = queue->flows[at].next_in_table;
+    }
+    return at;
+}
+
 static uint32_t wait_queue_enter_flow(struct wait_queue *queue, uint64_t tenant, uint32_t level) {
     uint32_t *slot = wait_queue_slot(queue, tenant, level);
-    for (uint32_t at = *slot; at != WAIT_QUEUE_NONE; at = queue->flows[at].next_in_table) {
-        if (queue->flows[at].tenant == tenant && queue->flows[at].level == level) {
-            return at;
-        }
+    uint32_t index = wait_queue_find_flow(queue, tenant, level);
+    if (index != WAIT_QUEUE_NONE) {
+        return index;
     }
-    uint32_t index = queue->free_flows;
+    index = queue->free_flows;
     assert(index != WAIT_QUEUE_NONE); /* none is empty, so there are no more than sequences */
     queue->free_flows = queue->flows[index].next;
     queue->flows[index] = (struct wait_queue_flow){
@@ -239,6 +247,8 @@ void wait_queue_add(struct wait_queue *queue, uint32_t handle, const struct wait
     wait_queue_link(queue, &queue->lanes[entry->lane].list, WAIT_QUEUE_IN_LANE, handle);
     wait_queue_link(queue, &bucket->list, WAIT_QUEUE_IN_BUCKET, handle);
     wait_queue_link(queue, &level->list, WAIT_QUEUE_IN_LEVEL, handle);
+    queue->flows[entry->flow].count++;
+    queue->flows[entry->flow].prompt_tokens += entry->prompt_tokens;
     bucket->prompt_tokens += entry->prompt_tokens;
     bucket->level_counts[entry->level]++;
     level->prompt_tokens += entry->prompt_tokens;
@@ -252,6 +262,8 @@ void wait_queue_remove(struct wait_queue *queue, uint32_t handle) {
     wait_queue_unlink(queue, &queue->lanes[entry->lane].list, WAIT_QUEUE_IN_LANE, handle);
     wait_queue_unlink(queue, &bucket->list, WAIT_QUEUE_IN_BUCKET, handle);
     wait_queue_unlink(queue, &level->list, WAIT_QUEUE_IN_LEVEL, handle);
+    queue->flows[entry->flow].count--;
+    queue->flows[entry->flow].prompt_tokens -= entry->prompt_tokens;
     bucket->prompt_tokens -= entry->prompt_tokens;
     bucket->level_counts[entry->level]--;
     level->prompt_tokens -= entry->prompt_tokens;
@@ -342,6 +354,21 @@ void wait_queue_start(struct wait_queue *queue, uint32_t handle) {
     }
     flow->balance_tokens -= entry->tokens;
     wait_queue_remove(queue, handle);
+}
+
+struct wait_queue_before wait_queue_before(struct wait_queue *queue, uint32_t level,
+                                           uint64_t tenant) {
+    struct wait_queue_before before = {0, 0};
+    uint32_t flow = wait_queue_find_flow(queue, tenant, level);
+    for (uint32_t i = 0; i < level; i++) {
+        before.count += queue->levels[i].list.count;
+        before.prompt_tokens += queue->levels[i].prompt_tokens;
+    }
+    if (flow != WAIT_QUEUE_NONE) {
+        before.count += queue->flows[flow].count;
+        before.prompt_tokens += queue->flows[flow].prompt_tokens;
+    }
+    return before;
 }
 
 /* ---------------------------------------------------------------- buckets */

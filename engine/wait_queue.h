@@ -71,9 +71,11 @@ struct wait_queue_flow {
     uint32_t lanes; /* the first of them */
     uint32_t next_in_table;
     uint32_t previous, next; /* in the level's turns */
-    int64_t balance_tokens;  /* what it may still start at its turn; its last start may exceed it */
-    uint64_t served_in;      /* the last step in which it started one */
-    uint32_t reference;      /* bucket, in that step */
+    uint32_t count;
+    uint64_t prompt_tokens;
+    int64_t balance_tokens; /* what it may still start at its turn; its last start may exceed it */
+    uint64_t served_in;     /* the last step in which it started one */
+    uint32_t reference;     /* bucket, in that step */
 };
 
 struct wait_queue_level {
@@ -132,6 +134,15 @@ void wait_queue_begin_step(struct wait_queue *queue, uint32_t reference);
 uint32_t wait_queue_peek(struct wait_queue *queue, int64_t now_ns, uint32_t level_end);
 /* Takes out the one that wait_queue_peek gave, because it starts. */
 void wait_queue_start(struct wait_queue *queue, uint32_t handle);
+
+/* How many wait that one of this level and tenant, coming now, would start after, if it is not to
+ * profit from ageing, and their prompts' tokens; other tenants of its level are not among them. */
+struct wait_queue_before {
+    uint32_t count;
+    uint64_t prompt_tokens;
+};
+struct wait_queue_before wait_queue_before(struct wait_queue *queue, uint32_t level,
+                                           uint64_t tenant);
 
 /* The most urgent level of a bucket's sequences; WAIT_QUEUE_LEVELS if it has none. */
 uint32_t wait_queue_bucket_level(const struct wait_queue *queue, uint32_t bucket);

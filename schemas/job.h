@@ -89,8 +89,11 @@ struct job {
     struct job_params params;
     uint32_t priority;  /* 0 (most urgent)..JOB_PRIORITY_MAX */
     int64_t timeout_ms; /* from the record's timestamp; 0 = none */
-    char *tenant;       /* owned, NULL when absent */
-    char *reply_topic;  /* owned, NULL when absent; the worker checks its allow-list */
+    /* Not on the wire: timeout_ms as a moment of the monotonic clock, set once by whoever knows the
+     * record's age. 0 = none; what has passed is 1 at least. */
+    int64_t deadline_ns;
+    char *tenant;      /* owned, NULL when absent */
+    char *reply_topic; /* owned, NULL when absent; the worker checks its allow-list */
     enum job_progress progress;
     char *metadata; /* owned JSON object text, rewritten compactly with numbers digit for digit as
                        they were given; NULL when absent */

@@ -43,8 +43,8 @@ static struct engine_options default_options(void) {
 
 struct engine *contract_open(uint32_t tickets_max, int64_t delay_ms, struct clock *clock) {
     struct engine_options options = default_options();
-    options.max_batch_size = tickets_max / 2;
-    options.max_queue_size = tickets_max - tickets_max / 2;
+    options.max_batch_size = tickets_max / 2 < 32 ? tickets_max / 2 : 32;
+    options.max_queue_size = tickets_max - options.max_batch_size;
     options.max_queue_delay_ms = delay_ms;
     options.clock = clock;
     return open_engine(&options);

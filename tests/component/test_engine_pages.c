@@ -404,7 +404,9 @@ static void keeps_exact_books_under_random_submits_cancels_and_preemptions(void 
         engine_run_step(engine, NULL, 0);
         assert_books((const struct engine_real *)engine);
         while (engine_take_events(engine, &event, 1) == 1) {
-            assert_int_equal(event.error.code, ERROR_NONE);
+            assert_int_equal(event.error.code, event.finish_reason == FINISH_CANCELLED
+                                                   ? ERROR_CANCELLED
+                                                   : ERROR_NONE);
             ended += event.kind == ENGINE_EVENT_FINISHED;
             engine_event_deinit(&event);
         }

@@ -108,6 +108,7 @@ void ends_a_cancelled_ticket_within_one_step(void **state) {
             is_ended[event.ticket] = true;
             assert_int_equal(event.finish_reason,
                              event.ticket == 1 ? FINISH_CANCELLED : FINISH_DEADLINE);
+            assert_int_equal(event.error.code, event.ticket == 1 ? ERROR_CANCELLED : ERROR_EXPIRED);
             assert_non_null(event.text);
         }
         engine_event_deinit(&event);
@@ -117,6 +118,92 @@ void ends_a_cancelled_ticket_within_one_step(void **state) {
     engine_run_finish(engine, &clock, &finished, 1); /* ticket 0 is unharmed */
     assert_int_not_equal(finished.finish_reason, FINISH_CANCELLED);
     engine_run_free(&finished, 1);
+    engine_close(engine);
+}
+
+static void contract_submit_until(struct engine *engine, uint64_t ticket, int64_t deadline_ns) {
+    struct job_error rejected;
+    struct job job = engine_run_job("late", "Say a word.", 8);
+    job.deadline_ns = deadline_ns;
+    assert_int_equal(engine_submit(engine, ticket, &job, &rejected), ENGINE_OK);
+}
+
+void ends_a_job_at_its_deadline_by_itself(void **state) {
+    struct clock clock;
+    struct engine *engine = contract_open_virtual(&clock);
+    struct engine_event finished[3];
+    int64_t deadline_ns = clock_monotonic_ns(&clock) + 3 * CLOCK_NS_PER_MS;
+    contract_submit(engine, 0);
+    contract_submit_until(engine, 1, deadline_ns);
+    contract_submit_until(engine, 2, deadline_ns + CLOCK_NS_PER_S);
+    engine_run_finish(engine, &clock, finished, 3);
+    assert_int_equal(finished[0].error.code, ERROR_NONE);
+    assert_int_equal(finished[1].finish_reason, FINISH_DEADLINE);
+    assert_int_equal(finished[1].error.code, ERROR_EXPIRED);
+    assert_int_equal(finished[1].finished_ns, deadline_ns);
+    assert_non_null(finished[1].text);
+    assert_int_equal(finished[2].error.code, ERROR_NONE);
+    engine_run_free(finished, 3);
+    engine_close(engine);
+}
+
+void never_ends_a_job_as_done_after_its_deadline(void **state) {
+    struct clock clock;
+    struct engine *engine = contract_open_virtual(&clock);
+    struct engine_event finished;
+    contract_submit_until(engine, 0, clock_monotonic_ns(&clock) + 40 * CLOCK_NS_PER_MS);
+    for (int steps = 0; steps < 4; steps++) { /* begins it; no engine needs longer for it all */
+        engine_run_step(engine, &clock, 0);
+    }
+    clock_advance(&clock, 40 * CLOCK_NS_PER_MS);
+    engine_run_finish(engine, &clock, &finished, 1);
+    assert_int_equal(finished.finish_reason, FINISH_DEADLINE);
+    engine_run_free(&finished, 1);
+    engine_close(engine);
+}
+
+void begins_nothing_that_comes_after_its_deadline(void **state) {
+    struct clock clock;
+    struct engine *engine = contract_open_virtual(&clock);
+    struct engine_event finished;
+    struct engine_stats stats;
+    contract_submit_until(engine, 0, 1);
+    engine_run_finish(engine, &clock, &finished, 1);
+    assert_int_equal(finished.finish_reason, FINISH_DEADLINE);
+    assert_int_equal(finished.usage.completion_tokens, 0);
+    engine_stats(engine, &stats);
+    assert_int_equal(stats.prefill_tokens_total, 0);
+    assert_int_equal(stats.decode_tokens_total, 0);
+    assert_int_equal(stats.expired_total, 1);
+    engine_run_free(&finished, 1);
+    engine_close(engine);
+}
+
+/* In one step all that are late end, the others do not, and each can be cancelled at once. */
+void ends_thousands_at_once_that_nobody_waits_for(void **state) {
+    enum { MANY = 10000 };
+    struct clock clock;
+    struct engine_event event;
+    uint32_t expired = 0, cancelled = 0;
+    clock_init_virtual(&clock, CLOCK_NS_PER_S, 0);
+    /* Longer than the test: most could not begin anyway. */
+    struct engine *engine = contract_open(MANY, 60000, &clock);
+    for (uint64_t ticket = 0; ticket < MANY; ticket++) {
+        contract_submit_until(engine, ticket,
+                              ticket % 2 == 0 ? CLOCK_NS_PER_S + 50 * CLOCK_NS_PER_MS : 0);
+    }
+    clock_advance(&clock, 50 * CLOCK_NS_PER_MS);
+    for (uint64_t ticket = 1; ticket < MANY; ticket += 4) {
+        assert_true(engine_cancel(engine, ticket, FINISH_CANCELLED));
+    }
+    engine_run_step(engine, &clock, 0);
+    while (engine_take_events(engine, &event, 1) == 1) {
+        expired += event.kind == ENGINE_EVENT_FINISHED && event.finish_reason == FINISH_DEADLINE;
+        cancelled += event.kind == ENGINE_EVENT_FINISHED && event.finish_reason == FINISH_CANCELLED;
+        engine_event_deinit(&event);
+    }
+    assert_int_equal(expired, MANY / 2);
+    assert_int_equal(cancelled, MANY / 4);
     engine_close(engine);
 }
 

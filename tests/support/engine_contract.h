@@ -19,6 +19,10 @@ void moves_a_job_on_ok_and_leaves_it_on_busy(void **state);
 void gives_room_back_when_a_finish_is_taken(void **state);
 void rejects_an_empty_prompt_and_leaves_the_job(void **state);
 void ends_a_cancelled_ticket_within_one_step(void **state);
+void ends_a_job_at_its_deadline_by_itself(void **state);
+void never_ends_a_job_as_done_after_its_deadline(void **state);
+void begins_nothing_that_comes_after_its_deadline(void **state);
+void ends_thousands_at_once_that_nobody_waits_for(void **state);
 void ignores_a_cancel_of_an_unknown_ticket(void **state);
 void keeps_its_descriptor_readable_while_events_wait(void **state);
 void frees_work_and_events_that_nobody_took(void **state);
@@ -32,6 +36,10 @@ void ends_every_ticket_once_under_random_submits_and_cancels(void **state);
         cmocka_unit_test(gives_room_back_when_a_finish_is_taken),          \
         cmocka_unit_test(rejects_an_empty_prompt_and_leaves_the_job),      \
         cmocka_unit_test(ends_a_cancelled_ticket_within_one_step),         \
+        cmocka_unit_test(ends_a_job_at_its_deadline_by_itself),            \
+        cmocka_unit_test(never_ends_a_job_as_done_after_its_deadline),     \
+        cmocka_unit_test(begins_nothing_that_comes_after_its_deadline),    \
+        cmocka_unit_test(ends_thousands_at_once_that_nobody_waits_for),    \
         cmocka_unit_test(ignores_a_cancel_of_an_unknown_ticket),           \
         cmocka_unit_test(keeps_its_descriptor_readable_while_events_wait), \
         cmocka_unit_test(frees_work_and_events_that_nobody_took),          \
