@@ -159,6 +159,7 @@ static bool status_client_decode(const redisReply *reply, const char *id, struct
             return false;
         }
     }
+    status_hide_sealed(out);
     return true;
 }
 

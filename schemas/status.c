@@ -150,6 +150,10 @@ bool status_set_field(struct status *status, const char *name, size_t name_size,
         status->fingerprint[fits ? value_size : 0] = '\0';
         return true;
     }
+    if (equals(name, name_size, STATUS_FIELD_CANCEL_REQUESTED)) {
+        status->cancel_requested = true; /* whatever stands there */
+        return true;
+    }
     struct field fields[FIELD_COUNT];
     list_fields(status, fields);
     for (size_t i = 0; i < FIELD_COUNT; i++) {
@@ -164,6 +168,22 @@ bool status_set_field(struct status *status, const char *name, size_t name_size,
                                    : set_json(field->json, value, value_size);
     }
     return true;
+}
+
+static void forget(char **text) {
+    free(*text);
+    *text = NULL;
+}
+
+void status_hide_sealed(struct status *status) {
+    if (status_state_is_terminal(status->state)) {
+        return;
+    }
+    status->finished_at = status->result_partition = status->result_offset = -1;
+    forget(&status->error_code);
+    forget(&status->error_message);
+    forget(&status->result);
+    forget(&status->result_topic);
 }
 
 static void put_field(struct json_writer *writer, const struct field *field) {
@@ -192,6 +212,10 @@ char *status_encode(const struct status *status) {
     json_writer_string(&writer, status_state_name(status->state));
     for (size_t i = 0; i < FIELD_COUNT; i++) {
         put_field(&writer, &fields[i]);
+    }
+    if (status->cancel_requested) {
+        json_writer_key(&writer, STATUS_FIELD_CANCEL_REQUESTED);
+        json_writer_bool(&writer, true);
     }
     json_writer_end_object(&writer);
     return json_writer_finish(&writer, NULL);

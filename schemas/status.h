@@ -15,9 +15,8 @@
 #define STATUS_FIELD_ATTEMPT "attempt"
 #define STATUS_FIELD_DEATHS "deaths"
 #define STATUS_FIELD_WORKER "worker"
-#define STATUS_FIELD_LEASE_UNTIL "lease_until"
 #define STATUS_FIELD_FINGERPRINT "fingerprint"
-#define STATUS_FIELD_SEALED "sealed"
+#define STATUS_FIELD_CANCEL_REQUESTED "cancel_requested"
 #define STATUS_FIELD_QUEUED_AT "queued_at"
 #define STATUS_FIELD_STARTED_AT "started_at"
 #define STATUS_FIELD_FINISHED_AT "finished_at"
@@ -30,6 +29,13 @@
 #define STATUS_FIELD_RESULT_TOPIC "result_topic"
 #define STATUS_FIELD_RESULT_PARTITION "result_partition"
 #define STATUS_FIELD_RESULT_OFFSET "result_offset"
+/* The workers' own, while a job is theirs: who holds it, by which record, how long (by the server's
+ * clock, unix ms), which attempt has begun to run, and how it ended, before that is published. */
+#define STATUS_FIELD_OWNER "owner"
+#define STATUS_FIELD_CLAIM "claim"
+#define STATUS_FIELD_LEASE_UNTIL "lease_until"
+#define STATUS_FIELD_RUNNING_ATTEMPT "running_attempt"
+#define STATUS_FIELD_SEALED "sealed"
 
 enum status_state {
     STATUS_UNKNOWN, /* no such key: never means failed */
@@ -51,6 +57,7 @@ struct status {
     char request_id[JOB_ID_BYTES_MAX + 1];
     enum status_state state;
     int64_t attempt, deaths;
+    bool cancel_requested;
     char fingerprint[65]; /* sha256 of the record's value in hex; "" = none yet. Not encoded. */
     char *worker;
     int64_t queued_at, started_at, finished_at;
@@ -67,6 +74,9 @@ void status_init(struct status *status, const char *request_id);
  * malformed or memory ran out: the caller reports the hash as broken. */
 bool status_set_field(struct status *status, const char *name, size_t name_size, const char *value,
                       size_t value_size) __attribute__((warn_unused_result));
+/* Forgets how a job ended whose state is not terminal: its outcome may stand sealed in the hash
+ * before it is published. To be called when all fields are set. */
+void status_hide_sealed(struct status *status);
 /* One JSON object as in status.schema.json; owned by the caller; NULL when memory ran out. */
 char *status_encode(const struct status *status);
 void status_deinit(struct status *status);

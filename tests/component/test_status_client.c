@@ -114,6 +114,22 @@ static void gives_unknown_for_a_key_that_is_absent(void **state) {
     status_client_close(client);
 }
 
+static void sees_a_job_that_is_only_sealed_as_running(void **state) {
+    struct status_client *client = opened(2000);
+    order("HSET solfleet:job:{sealed} state running sealed done finished_at 5 result {} "
+          "cancel_requested 1");
+    const char *ids[] = {"sealed"};
+    struct status read;
+    char err[512];
+    assert_int_equal(status_client_read(client, ids, 1, &read, err, sizeof err), STATUS_CLIENT_OK);
+    assert_int_equal(read.state, STATUS_RUNNING);
+    assert_null(read.result);
+    assert_true(read.finished_at == -1);
+    assert_true(read.cancel_requested);
+    status_deinit(&read);
+    status_client_close(client);
+}
+
 static void refuses_a_hash_that_is_no_status(void **state) {
     struct status_client *client = opened(2000);
     order("HSET solfleet:job:{odd} state purple");
@@ -258,6 +274,7 @@ TEST_MAIN_WITH(start_server, stop_server,
                cmocka_unit_test(writes_queued_with_a_life_and_only_where_nothing_stands),
                cmocka_unit_test(pipelines_more_ids_than_fit_one_round),
                cmocka_unit_test(gives_unknown_for_a_key_that_is_absent),
+               cmocka_unit_test(sees_a_job_that_is_only_sealed_as_running),
                cmocka_unit_test(refuses_a_hash_that_is_no_status),
                cmocka_unit_test(hears_of_changes_of_the_ids_it_subscribed_to),
                cmocka_unit_test(comes_back_after_a_restart_of_the_server),

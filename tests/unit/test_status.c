@@ -48,7 +48,11 @@ static void shows_what_the_hash_holds(void **state) {
                                             {"worker", "w-1"},
                                             {"lease_until", "1790000000000"},
                                             {"fingerprint", "ab"},
-                                            {"sealed", "{}"},
+                                            {"sealed", "done"},
+                                            {"owner", "w-1/0123456789abcdef"},
+                                            {"claim", "3:17:1"},
+                                            {"running_attempt", "2"},
+                                            {"cancel_requested", "1"},
                                             {"of_a_later_version", "\xFF"},
                                             {"queued_at", "1790000000000"},
                                             {"started_at", "1790000000001"},
@@ -75,8 +79,39 @@ static void shows_what_the_hash_holds(void **state) {
         "\"prompt_tokens\":11,\"completion_tokens\":22,\"text\":\"a\\n题\",\"error_code\":"
         "\"internal\",\"error_message\":\"so it is\",\"result\":{\"status\": \"done\"},"
         "\"result_topic\":\"solfleet.results\",\"result_partition\":3,"
-        "\"result_offset\":9007199254740993}");
+        "\"result_offset\":9007199254740993,\"cancel_requested\":true}");
     status_deinit(&status);
+    status_deinit(&status);
+}
+
+static void shows_nothing_of_an_outcome_that_is_only_sealed(void **state) {
+    static const char *const fields[][2] = {{"state", "running"},
+                                            {"sealed", "failed"},
+                                            {"finished_at", "1790000000900"},
+                                            {"completion_tokens", "22"},
+                                            {"text", "so far"},
+                                            {"error_code", "internal"},
+                                            {"error_message", "so it is"},
+                                            {"result", "{\"status\":\"failed\"}"}};
+    struct status status;
+    status_init(&status, "j");
+    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
+        assert_true(set(&status, fields[i][0], fields[i][1]));
+    }
+    status_hide_sealed(&status);
+    assert_encodes_as(&status, "{\"request_id\":\"j\",\"state\":\"running\","
+                               "\"completion_tokens\":22,\"text\":\"so far\"}");
+    status_deinit(&status);
+}
+
+static void hides_nothing_of_a_job_that_has_ended(void **state) {
+    struct status status;
+    status_init(&status, "j");
+    assert_true(set(&status, "state", "failed"));
+    assert_true(set(&status, "error_code", "internal"));
+    status_hide_sealed(&status);
+    assert_encodes_as(&status,
+                      "{\"request_id\":\"j\",\"state\":\"failed\",\"error_code\":\"internal\"}");
     status_deinit(&status);
 }
 
@@ -151,6 +186,8 @@ static void names_the_key_and_the_channel_of_a_job(void **state) {
 TEST_MAIN(cmocka_unit_test(a_key_that_is_missing_is_unknown_and_never_failed),
           cmocka_unit_test(every_state_has_a_name_that_reads_back),
           cmocka_unit_test(shows_what_the_hash_holds),
+          cmocka_unit_test(shows_nothing_of_an_outcome_that_is_only_sealed),
+          cmocka_unit_test(hides_nothing_of_a_job_that_has_ended),
           cmocka_unit_test(reports_a_field_that_is_malformed),
           cmocka_unit_test(a_later_reading_replaces_an_earlier_one),
           cmocka_unit_test(writes_the_published_example_byte_for_byte),
