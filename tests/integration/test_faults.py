@@ -2,27 +2,9 @@
 
 import time
 
-from services import wait_until
+from fault_jobs import NULL, SLOWLY, await_states, ids, jobs
 
-SESSION = ("--kafka.session.timeout.ms", "6000", "--kafka.heartbeat.interval.ms", "500")
-NULL = ("--engine", "null", "--json", "--commit-interval-ms", "50", *SESSION)
-JOBS = 300
-# The null engine answers one job after another of those it has: a few hundred last seconds.
-SLOWLY = ("--null-delay-us", "20000", "--max-queue-size", "16", "--high-water", "32")
-
-
-def ids(first, count):
-    return [f"j{i}" for i in range(first, first + count)]
-
-
-def jobs(names):
-    return [{"request_id": name, "prompt": f"Answer {name}"} for name in names]
-
-
-def await_states(space, names, state, timeout_s=30):
-    wait_until(lambda: all(space.status(i).get("state") == state for i in names), timeout_s,
-               f"all are {state}: {[i for i in names if space.status(i).get('state') != state][:5]}",
-               step_s=0.1)
+JOBS = 240
 
 
 def test_answers_all_though_the_broker_is_killed_and_restarted(

@@ -151,9 +151,9 @@ class RedisServer(Program):
 
     def start(self):
         super().start()
-        return self._await_start(self._answers, "redis-server")
+        return self._await_start(self.answers, "redis-server")
 
-    def _answers(self):
+    def answers(self):
         try:
             with socket.create_connection(("127.0.0.1", self.port), 1) as link:
                 link.sendall(b"PING\r\n")
