@@ -22,6 +22,13 @@
 #define BENCH_LOAD_READ_MS 20
 #define BENCH_LOAD_RUN_BYTES 48
 
+/* The first result of a job, kept as it came: it is decoded when all have come, so that the load
+ * takes little from those that work on it. */
+struct bench_load_answer {
+    char *value; /* owned */
+    size_t value_bytes;
+};
+
 struct bench_load {
     const struct config *config; /* borrowed */
     struct kafka_producer *producer;
@@ -32,8 +39,9 @@ struct bench_load {
     char run[BENCH_LOAD_RUN_BYTES]; /* what its ids begin with */
     struct bench_load_job *jobs;
     char **values;                              /* owned [count] */
+    struct bench_load_answer *answers;          /* owned [count]; until the next run */
     struct kafka_producer_delivery *deliveries; /* owned [count] */
-    size_t count;
+    size_t count, extra_results;
     int64_t start_ns;
     _Atomic bool is_stopping; /* the sender shall end */
     _Atomic bool has_failed;  /* the sender has ended early, after send_err */
@@ -69,10 +77,20 @@ static void bench_load_free_values(struct bench_load *load) {
     load->deliveries = NULL;
 }
 
+static void bench_load_free_answers(struct bench_load *load) {
+    for (size_t i = 0; i < load->count && load->answers; i++) {
+        free(load->answers[i].value);
+    }
+    free(load->answers);
+    load->answers = NULL;
+}
+
 static bool bench_load_make_values(struct bench_load *load,
                                    const struct bench_load_options *options, uint64_t seed) {
     load->deliveries = calloc(load->count, sizeof *load->deliveries);
-    load->values = load->deliveries ? calloc(load->count, sizeof *load->values) : NULL;
+    load->answers = calloc(load->count, sizeof *load->answers);
+    load->values =
+        load->deliveries && load->answers ? calloc(load->count, sizeof *load->values) : NULL;
     for (size_t i = 0; i < load->count && load->values; i++) {
         load->values[i] = bench_load_make_value(load, options, seed, i);
         if (!load->values[i]) {
@@ -170,19 +188,48 @@ static size_t bench_load_find(const struct bench_load *load,
 static bool bench_load_note(struct bench_load *load, const struct kafka_reader_record *record,
                             int64_t now_ns) {
     size_t index = bench_load_find(load, record);
-    struct result result;
-    struct job_error error;
-    if (index == load->count || load->jobs[index].answered_ns != 0 ||
-        result_decode(record->value, record->value_bytes, &result, &error) != ERROR_NONE) {
+    if (index < load->count && load->jobs[index].answered_ns != 0) {
+        load->extra_results++;
         return false;
     }
-    struct bench_load_job *job = &load->jobs[index];
-    job->answered_ns = now_ns - load->start_ns;
-    job->status = result.status;
-    job->prompt_tokens = result.usage.prompt_tokens;
-    job->completion_tokens = result.usage.completion_tokens;
-    result_deinit(&result);
+    if (index == load->count) {
+        return false;
+    }
+    char *value = malloc(record->value_bytes + 1);
+    if (!value) {
+        return false;
+    }
+    memcpy(value, record->value, record->value_bytes);
+    load->answers[index] =
+        (struct bench_load_answer){.value = value, .value_bytes = record->value_bytes};
+    load->jobs[index].answered_ns = now_ns - load->start_ns;
     return true;
+}
+
+/* Says of each job what its result says. A job whose result cannot be read has none. */
+static enum bench_load_status bench_load_decode_all(struct bench_load *load, char *err,
+                                                    size_t err_bytes) {
+    size_t unreadable = 0;
+    for (size_t i = 0; i < load->count; i++) {
+        struct bench_load_job *job = &load->jobs[i];
+        const struct bench_load_answer *answer = &load->answers[i];
+        struct result result;
+        struct job_error error;
+        if (!answer->value) {
+            continue;
+        }
+        if (result_decode(answer->value, answer->value_bytes, &result, &error) != ERROR_NONE) {
+            job->answered_ns = 0;
+            unreadable++;
+            snprintf(err, err_bytes, "%zu results cannot be read: %s", unreadable, error.message);
+            continue;
+        }
+        job->status = result.status;
+        job->prompt_tokens = result.usage.prompt_tokens;
+        job->completion_tokens = result.usage.completion_tokens;
+        result_deinit(&result);
+    }
+    return unreadable == 0 ? BENCH_LOAD_OK : BENCH_LOAD_TIMED_OUT;
 }
 
 /* Whether to go on without all results. */
@@ -275,8 +322,10 @@ enum bench_load_status bench_load_run(struct bench_load *load,
                                       struct bench_load_job *jobs, size_t count, int64_t *start_ns,
                                       char *err, size_t err_bytes) {
     pthread_t sender;
+    bench_load_free_answers(load);
     load->jobs = jobs;
     load->count = count;
+    load->extra_results = 0;
     load->is_stopping = load->has_failed = false;
     snprintf(load->run, sizeof load->run, "bench-%lld-%d-%u-", (long long)clock_unix_ms(NULL),
              (int)getpid(), load->run_count++);
@@ -301,8 +350,20 @@ enum bench_load_status bench_load_run(struct bench_load *load,
     return status;
 }
 
+enum bench_load_status bench_load_look(struct bench_load *load, int quiet_ms, size_t *extra_results,
+                                       char *err, size_t err_bytes) {
+    struct kafka_reader_record record;
+    while (kafka_reader_read(load->reader, quiet_ms, true, &record, err, err_bytes) ==
+           KAFKA_CLIENT_OK) {
+        (void)bench_load_note(load, &record, clock_monotonic_ns(NULL));
+    }
+    *extra_results = load->extra_results;
+    return bench_load_decode_all(load, err, err_bytes);
+}
+
 void bench_load_close(struct bench_load *load) {
     if (load) {
+        bench_load_free_answers(load);
         kafka_producer_close(load->producer);
         kafka_reader_close(load->reader);
         free(load);

@@ -19,9 +19,9 @@ struct config;
 
 struct bench_load_job {
     struct bench_arrival arrival;
-    int64_t sent_ns;     /* after the start; when it was handed to the producer */
-    int64_t answered_ns; /* after the start; 0 = no result has come */
-    enum result_status status;
+    int64_t sent_ns;           /* after the start; when it was handed to the producer */
+    int64_t answered_ns;       /* after the start; 0 = no result has come */
+    enum result_status status; /* this and what follows: once bench_load_look has told */
     uint32_t prompt_tokens, completion_tokens; /* as the result says */
 };
 
@@ -51,6 +51,12 @@ enum bench_load_status bench_load_run(struct bench_load *load,
                                       const struct bench_load_options *options, uint64_t seed,
                                       struct bench_load_job *jobs, size_t count, int64_t *start_ns,
                                       char *err, size_t err_bytes);
+
+/* After a run, whose jobs are still there: says in each job what its result says, and counts the
+ * results of jobs that had one: those so far, and those that come until none has for quiet_ms.
+ * TIMED_OUT: a result cannot be read, and counts as missing. */
+enum bench_load_status bench_load_look(struct bench_load *load, int quiet_ms, size_t *extra_results,
+                                       char *err, size_t err_bytes);
 
 void bench_load_close(struct bench_load *load); /* accepts NULL */
 

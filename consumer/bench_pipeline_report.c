@@ -52,6 +52,16 @@ static void bench_pipeline_report_add_engine(const struct bench_pipeline_run *ru
                                     report->seconds * (double)CLOCK_NS_PER_S);
 }
 
+static void bench_pipeline_report_add_threads(const struct bench_pipeline_run *run,
+                                              struct bench_pipeline_report *report) {
+    const struct bench_threads *before = &run->threads_before, *after = &run->threads_after;
+    double ns_to_us = 1.0 / (double)CLOCK_NS_PER_US / (double)run->count;
+    report->worker_us = (double)(after->worker_ns - before->worker_ns) * ns_to_us;
+    report->engine_us = (double)(after->engine_ns - before->engine_ns) * ns_to_us;
+    report->kafka_us = (double)(after->kafka_ns - before->kafka_ns) * ns_to_us;
+    report->load_us = (double)(after->load_ns - before->load_ns) * ns_to_us;
+}
+
 /* latencies and lates: [count]; the latencies of the jobs that were answered come first. */
 static void bench_pipeline_report_add_jobs(const struct bench_pipeline_run *run, double *latencies,
                                            double *lates, struct bench_pipeline_report *report) {
@@ -81,6 +91,11 @@ static void bench_pipeline_report_add_jobs(const struct bench_pipeline_run *run,
     bench_statistics_sort(lates, run->count);
     report->seconds = (double)took_ns / (double)CLOCK_NS_PER_S;
     report->jobs_per_s = bench_statistics_rate((double)report->done, took_ns);
+    report->settled_per_s =
+        run->settled_ns > 0
+            ? bench_statistics_rate((double)report->done,
+                                    run->settled_ns - run->jobs[0].arrival.offset_ns)
+            : 0;
     report->tokens_per_s = bench_statistics_rate(completion_tokens, took_ns);
     report->within_slo_share = (double)within / (double)run->count;
     report->p50_ms = bench_statistics_percentile(latencies, answered, 50);
@@ -100,6 +115,7 @@ bool bench_pipeline_report_make(const struct bench_pipeline_run *run,
     if (is_whole) {
         bench_pipeline_report_add_jobs(run, latencies, lates, report);
         bench_pipeline_report_add_engine(run, report);
+        bench_pipeline_report_add_threads(run, report);
     }
     free(latencies);
     free(lates);
@@ -131,6 +147,8 @@ static size_t bench_pipeline_report_list(const struct bench_pipeline_run *run,
         {"done", (double)report->done},
         {"failed", (double)report->failed},
         {"missing", (double)report->missing},
+        {"extra_results", (double)run->extra_results},
+        {"settled_per_s", report->settled_per_s},
         {"seconds", report->seconds},
         {"prompt_tokens_mean", report->prompt_tokens_mean},
         {"completion_tokens_mean", report->completion_tokens_mean},
@@ -140,6 +158,10 @@ static size_t bench_pipeline_report_list(const struct bench_pipeline_run *run,
         {"cuts_delayed", (double)report->cuts_delayed},
         {"cut_late_ms_p99", report->cut_late_ms_p99},
         {"send_late_ms_p99", report->send_late_ms_p99},
+        {"worker_cpu_us", report->worker_us},
+        {"engine_cpu_us", report->engine_us},
+        {"kafka_clients_cpu_us", report->kafka_us},
+        {"load_cpu_us", report->load_us},
     };
     _Static_assert(sizeof all / sizeof all[0] <= BENCH_PIPELINE_FIGURES_MAX, "room for all");
     memcpy(figures, all, sizeof all);

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "consumer/bench_load.h"
+#include "consumer/bench_threads.h"
 #include "engine/engine.h"
 
 struct config;
@@ -19,13 +20,18 @@ struct bench_pipeline_run {
     size_t count;
     int64_t slo_ms;
     struct engine_stats before, after; /* the load */
+    int64_t settled_ns;                /* after the start: all settled and committed; 0 = unknown */
+    size_t extra_results;              /* of jobs that had one */
+    struct bench_threads threads_before, threads_after;
 };
 
 struct bench_pipeline_report {
     size_t done, failed, missing; /* failed: with a result that is no answer */
     double seconds;               /* from the first job due to the last result */
     double jobs_per_s, tokens_per_s;
-    double engine_share;     /* of that time, inside steps with rows */
+    double settled_per_s;                           /* until all are settled and committed, too */
+    double worker_us, engine_us, kafka_us, load_us; /* processor time a job, by threads */
+    double engine_share;                            /* of that time, inside steps with rows */
     double within_slo_share; /* of all jobs: done, and within the limit from when it was due */
     double p50_ms, p99_ms;   /* of the jobs that were answered, from when each was due */
     double send_late_ms_p99;

@@ -6,6 +6,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "consumer/bench_threads.h"
 #include "consumer/command.h"
 #include "consumer/config.h"
 #include "consumer/engine_config.h"
@@ -20,6 +21,7 @@
 static void *bench_worker_loop(void *context) {
     struct bench_worker *worker = context;
     bool is_told = false;
+    pthread_setname_np(pthread_self(), BENCH_THREADS_WORKER);
     while (!worker->has_failed && !(is_told && worker_is_drained(worker->worker))) {
         uint64_t woken;
         if (worker->is_draining && !is_told && read(worker->wake_fd, &woken, sizeof woken) > 0) {
@@ -28,6 +30,7 @@ static void *bench_worker_loop(void *context) {
         }
         worker->has_failed = worker_step(worker->worker, BENCH_WORKER_STEP_MS, worker->err,
                                          sizeof worker->err) != WORKER_OK;
+        worker->is_settled = worker_is_drained(worker->worker);
     }
     worker->has_ended = true;
     return NULL;
@@ -35,6 +38,10 @@ static void *bench_worker_loop(void *context) {
 
 bool bench_worker_has_failed(const struct bench_worker *worker) {
     return worker->has_ended && !worker->is_draining;
+}
+
+bool bench_worker_is_settled(const struct bench_worker *worker) {
+    return worker->is_settled;
 }
 
 bool bench_worker_drain(struct bench_worker *worker) {

@@ -24,6 +24,7 @@ struct bench_worker {
     int wake_fd;
     pthread_t thread;
     bool is_started;
+    _Atomic bool is_settled;  /* as of the loop's last step: nothing is left to do or to commit */
     _Atomic bool is_draining; /* asked for by the caller */
     _Atomic bool has_ended;   /* set by the thread, after what follows */
     bool has_failed;
@@ -37,6 +38,9 @@ int bench_worker_open(struct bench_worker *worker, const struct config *config, 
 
 /* True once the loop has ended though nobody asked for it; worker->err says why. */
 bool bench_worker_has_failed(const struct bench_worker *worker);
+
+/* True when everything received is settled and committed. */
+bool bench_worker_is_settled(const struct bench_worker *worker);
 
 /* Drains as after SIGTERM. False when it failed, or took longer than drain_timeout_ms. */
 bool bench_worker_drain(struct bench_worker *worker);

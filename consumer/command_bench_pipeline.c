@@ -1,3 +1,4 @@
+#include <poll.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,17 +19,21 @@
 #define COMMAND_BENCH_PIPELINE_WARM_NULL 1000
 #define COMMAND_BENCH_PIPELINE_WARM_REAL 2
 #define COMMAND_BENCH_PIPELINE_WARM_TOKENS 8
+#define COMMAND_BENCH_PIPELINE_SETTLE_MS 10000
+#define COMMAND_BENCH_PIPELINE_QUIET_MS 100
 
 struct command_bench_pipeline_options {
     const char *brokers, *redis, *jobs_topic, *results_topic, *dead_letter_topic, *group, *prefix;
     const char *prompt_tokens, *trace;
-    int64_t jobs, completion_tokens, slo_ms, seed, partitions, timeout_ms, status_ttl_s;
+    int64_t jobs, warm_jobs, completion_tokens, slo_ms, seed, partitions, timeout_ms, status_ttl_s;
     double rate, interval_ms, temperature;
 };
 
 #define AT(field) offsetof(struct command_bench_pipeline_options, field)
 static const struct config_option command_bench_pipeline_table[] = {
     {"jobs", CONFIG_INT, "64", 1, BENCH_ARRIVALS_MAX, NULL, 0, AT(jobs), "jobs to send"},
+    {"warm_jobs", CONFIG_INT, "0", 0, BENCH_ARRIVALS_MAX, NULL, 0, AT(warm_jobs),
+     "jobs before those that count; 0: 1000, or 2 with a model"},
     {"prompt_tokens", CONFIG_TEXT, "128", 0, 0, NULL, 0, AT(prompt_tokens),
      "tokens of a prompt, or a range as 32..2048: then evenly over the logarithm"},
     {"completion_tokens", CONFIG_INT, "128", 1, JOB_MAX_TOKENS_MAX, NULL, 0, AT(completion_tokens),
@@ -71,7 +76,10 @@ static const char command_bench_pipeline_help[] =
     "\n"
     "Jobs are made beforehand and sent by the clock, whatever comes back; latency counts from when\n"
     "a job was due (send_late_ms_p99 says how late the sender itself was). Rates are of the time\n"
-    "from the first job due to the last result. engine_share is the part of it that the engine\n"
+    "from the first job due to the last result; settled_per_s goes on until the last job's status is\n"
+    "written and its offset committed. extra_results are second results of a job. *_cpu_us is\n"
+    "processor time a job of this process's threads, load_cpu_us being the sender's and the\n"
+    "reader's. engine_share is the part of it that the engine\n"
     "spent in steps with rows. cut_late_ms_p99 says how long after its delay a waiting batch was\n"
     "cut on an idle engine, as the end of a class (engine.h): try a low --rate.\n"
     "\n"
@@ -183,7 +191,9 @@ static int command_bench_pipeline_say(struct command_bench_pipeline *bench,
 static int command_bench_pipeline_warm_up(struct command_bench_pipeline *bench,
                                           const struct bench_load_options *options) {
     bool is_null = strcmp(bench->config.engine, "null") == 0;
-    size_t count = is_null ? COMMAND_BENCH_PIPELINE_WARM_NULL : COMMAND_BENCH_PIPELINE_WARM_REAL;
+    size_t count = bench->own->warm_jobs > 0 ? (size_t)bench->own->warm_jobs
+                   : is_null                 ? COMMAND_BENCH_PIPELINE_WARM_NULL
+                                             : COMMAND_BENCH_PIPELINE_WARM_REAL;
     struct bench_load_job *jobs = calloc(count, sizeof *jobs);
     char err[512] = "out of memory";
     int64_t start_ns;
@@ -201,6 +211,20 @@ static int command_bench_pipeline_warm_up(struct command_bench_pipeline *bench,
     return command_bench_pipeline_say(bench, status, err);
 }
 
+/* When all is settled and committed, after the start; 0 when that does not come in time. */
+static int64_t command_bench_pipeline_settle(struct command_bench_pipeline *bench,
+                                             int64_t start_ns) {
+    int64_t deadline_ns =
+        clock_monotonic_ns(NULL) + COMMAND_BENCH_PIPELINE_SETTLE_MS * CLOCK_NS_PER_MS;
+    while (!bench_worker_is_settled(&bench->worker)) {
+        if (clock_monotonic_ns(NULL) > deadline_ns || command_bench_pipeline_is_over(bench)) {
+            return 0;
+        }
+        poll(NULL, 0, 1);
+    }
+    return clock_monotonic_ns(NULL) - start_ns;
+}
+
 static int command_bench_pipeline_measure(struct command_bench_pipeline *bench) {
     const struct bench_load_options options = {.temperature = bench->own->temperature,
                                                .timeout_ms = bench->own->timeout_ms,
@@ -216,11 +240,20 @@ static int command_bench_pipeline_measure(struct command_bench_pipeline *bench) 
     if (code) {
         return code;
     }
+    (void)command_bench_pipeline_settle(bench, 0);
     engine_stats(bench->worker.engine, &run.before);
+    bench_threads_read(&run.threads_before);
     enum bench_load_status status =
         bench_load_run(bench->load, &options, (uint64_t)bench->own->seed, bench->jobs, bench->count,
                        &start_ns, err, sizeof err);
     engine_stats(bench->worker.engine, &run.after);
+    run.settled_ns = status == BENCH_LOAD_OK ? command_bench_pipeline_settle(bench, start_ns) : 0;
+    bench_threads_read(&run.threads_after);
+    if (status == BENCH_LOAD_OK || status == BENCH_LOAD_TIMED_OUT) {
+        enum bench_load_status looked = bench_load_look(
+            bench->load, COMMAND_BENCH_PIPELINE_QUIET_MS, &run.extra_results, err, sizeof err);
+        status = status == BENCH_LOAD_OK ? looked : status;
+    }
     code = command_bench_pipeline_say(bench, status, err);
     if (code == COMMAND_EXIT_OK || code == COMMAND_EXIT_TIMED_OUT) {
         bench_pipeline_report_print(&run, bench->config.json);

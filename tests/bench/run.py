@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """`make bench`: engine and pipeline on this machine, against a real Kafka and a real Redis.
 
-    tests/bench/run.py [--solfleet PROGRAM] [--model FILE] [--quick]
+    tests/bench/run.py [--solfleet PROGRAM] [--model FILE] [--only WHAT] [--quick]
 
 Prints tables, and appends a JSON line for each measurement to build/bench/<machine>.jsonl and
 writes them as build/bench/<machine>.csv, so that machines and days can be compared.
@@ -14,6 +14,8 @@ import json
 import os
 import pathlib
 import re
+import socket
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -24,6 +26,7 @@ sys.path.insert(0, str(ROOT / "tests" / "support"))
 from services import KafkaServer, RedisServer  # noqa: E402
 
 OUT = ROOT / "build" / "bench"
+SETTLED_PER_S_MIN = 20000  # through the null engine, on two cores with Kafka and Redis
 LATE_MS_MAX = 10  # how long after its delay an idle worker may cut (99 % of cuts)
 
 
@@ -65,6 +68,12 @@ ENGINE = {"batch": "batch", "precision": "precision", "tier": "tier", "threads":
 PIPELINE = {"load": "load", "jobs": "jobs", "jobs_per_s": "jobs/s", "tokens_per_s": "tok/s",
             "engine_share": "engine", "within_slo_share": "in slo", "p50_ms": "p50 ms",
             "p99_ms": "p99 ms", "batch_size_mean": "batch", "cut_late_ms_p99": "cut late ms p99"}
+DELIVERY = {"run": "run", "jobs": "jobs", "jobs_per_s": "jobs/s", "settled_per_s": "settled/s",
+            "extra_results": "extra", "worker_cpu_us": "worker us", "engine_cpu_us": "engine us",
+            "kafka_clients_cpu_us": "clients us", "load_cpu_us": "load us",
+            "broker_cpu_us": "broker us", "redis_cpu_us": "Redis us", "cpu_us": "all us",
+            "redis_commands": "Redis commands", "redis_calls": "script calls",
+            "foreign_share": "foreign"}
 
 
 def bench_engine(program, model, quick):
@@ -106,6 +115,67 @@ def bench_pipeline(program, model, brokers, redis, quick):
     return rows
 
 
+class Meter:
+    """Processor time of broker, Redis and everybody, and what Redis was told, since its start."""
+
+    def __init__(self, kafka, redis):
+        self.kafka, self.redis = kafka, redis
+        self.start = self.read()
+
+    def read(self):
+        lines = pathlib.Path("/proc/stat").read_text().splitlines()
+        ticks = [int(word) for word in lines[0].split()[1:9]]
+        return {"broker": self.ticks_of(self.kafka.pid), "redis": self.ticks_of(self.redis.pid),
+                "busy": sum(ticks) - ticks[3] - ticks[4], "all": sum(ticks), **self.told()}
+
+    @staticmethod
+    def ticks_of(pid):
+        words = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return int(words[11]) + int(words[12])
+
+    def told(self):
+        with socket.create_connection(("127.0.0.1", self.redis.port)) as link:
+            link.sendall(b"INFO everything\r\nQUIT\r\n")
+            text = b"".join(iter(lambda: link.recv(65536), b"")).decode()
+        commands = re.search(r"total_commands_processed:(\d+)", text)
+        calls = re.search(r"cmdstat_evalsha:calls=(\d+)", text)
+        return {"commands": int(commands[1]), "calls": int(calls[1]) if calls else 0}
+
+    def since(self):
+        return {key: value - self.start[key] for key, value in self.read().items()}
+
+
+def bench_delivery(program, kafka, redis, quick):
+    """Claims, seals, statuses, acknowledged results and commits, without a model: the pipeline's own
+    speed, and where its time goes. The load and its reader take their share of the processors."""
+    jobs, warm, runs = (2000, 1000, 1) if quick else (50000, 5000, 5)
+    rows = []
+    for run in range(runs):
+        meter = Meter(kafka, redis)
+        [row] = measure(program, "pipeline", "--engine", "null", "--brokers", kafka.brokers,
+                        "--redis", redis.url, "--jobs", jobs, "--warm-jobs", warm,
+                        "--prompt-tokens", 107)
+        spent = meter.since()
+        tick_us = 1e6 / os.sysconf("SC_CLK_TCK") / (jobs + warm)
+        row |= {"bench": "delivery", "run": run + 1,
+                "broker_cpu_us": spent["broker"] * tick_us,
+                "redis_cpu_us": spent["redis"] * tick_us,
+                "redis_commands": spent["commands"] / (jobs + warm),
+                "redis_calls": spent["calls"] / (jobs + warm)}
+        row["cpu_us"] = sum(value for key, value in row.items() if key.endswith("_cpu_us"))
+        own = row["cpu_us"] / tick_us
+        row["foreign_share"] = max(0, spent["busy"] - own) / spent["all"]
+        rows.append(row)
+    show(f"Delivery: {jobs} jobs through the null engine (12 partitions; processor time a job)",
+         rows, DELIVERY)
+    median = statistics.median(row["settled_per_s"] for row in rows)
+    verdict = "holds" if median >= SETTLED_PER_S_MIN else "DOES NOT HOLD"
+    print(f"\nAt least {SETTLED_PER_S_MIN} jobs/s from the first sent to the last settled "
+          f"(median {median:.0f}, {statistics.median(row['foreign_share'] for row in rows):.0%} of "
+          f"the machine taken by others): {verdict}")
+    return rows
+
+
 def keep(machine, rows):
     OUT.mkdir(parents=True, exist_ok=True)
     name = re.sub(r"[^A-Za-z0-9]+", "-", machine).strip("-").lower()
@@ -127,16 +197,23 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--solfleet", default=ROOT / "build" / "solfleet", type=pathlib.Path)
     parser.add_argument("--model", required=True)
+    parser.add_argument("--only", choices=("engine", "pipeline", "delivery"))
     parser.add_argument("--quick", action="store_true", help="few tokens and jobs: does it run?")
     options = parser.parse_args()
     machine = machine_name()
     print(machine)
-    rows = bench_engine(options.solfleet, options.model, options.quick)
+    wanted = (options.only,) if options.only else ("engine", "pipeline", "delivery")
+    rows = []
+    if "engine" in wanted:
+        rows += bench_engine(options.solfleet, options.model, options.quick)
     with tempfile.TemporaryDirectory() as folder, \
             KafkaServer(f"{folder}/kafka").start() as kafka, \
             RedisServer(f"{folder}/redis").start() as redis:
-        rows += bench_pipeline(options.solfleet, options.model, kafka.brokers, redis.url,
-                               options.quick)
+        if "delivery" in wanted:
+            rows += bench_delivery(options.solfleet, kafka, redis, options.quick)
+        if "pipeline" in wanted:
+            rows += bench_pipeline(options.solfleet, options.model, kafka.brokers, redis.url,
+                                   options.quick)
     keep(machine, rows)
 
 

@@ -48,6 +48,21 @@ static void rates_are_of_the_time_from_the_first_job_due_to_the_last_result(void
     assert_true(report.prompt_tokens_mean == 100 && report.completion_tokens_mean == 50);
 }
 
+static void settling_and_processor_time_count_for_each_job(void **state) {
+    struct bench_load_job jobs[] = {job_at(500, 500, 1000, RESULT_DONE),
+                                    job_at(500, 500, 1500, RESULT_DONE)};
+    struct bench_pipeline_run run = {.jobs = jobs, .count = 2, .slo_ms = 1000};
+    assert_true(report_of(&run).settled_per_s == 0); /* it is not known when */
+    run.settled_ns = 2500 * MS;
+    run.threads_before = (struct bench_threads){.worker_ns = 1000, .load_ns = 500};
+    run.threads_after = (struct bench_threads){
+        .worker_ns = 9000, .engine_ns = 2000, .kafka_ns = 3000, .load_ns = 1500};
+    struct bench_pipeline_report report = report_of(&run);
+    assert_true(report.jobs_per_s == 2 && report.settled_per_s == 1);
+    assert_true(fabs(report.worker_us - 4) < 1e-9 && fabs(report.engine_us - 1) < 1e-9);
+    assert_true(fabs(report.kafka_us - 1.5) < 1e-9 && fabs(report.load_us - 0.5) < 1e-9);
+}
+
 static void jobs_without_an_answer_are_counted_but_add_nothing(void **state) {
     struct bench_load_job jobs[] = {
         job_at(0, 0, 100, RESULT_DONE), job_at(0, 0, 100, RESULT_FAILED),
@@ -110,6 +125,7 @@ static void lateness_is_the_end_of_the_class_of_the_percentile(void **state) {
 
 TEST_MAIN(cmocka_unit_test(latency_counts_from_when_a_job_was_due),
           cmocka_unit_test(rates_are_of_the_time_from_the_first_job_due_to_the_last_result),
+          cmocka_unit_test(settling_and_processor_time_count_for_each_job),
           cmocka_unit_test(jobs_without_an_answer_are_counted_but_add_nothing),
           cmocka_unit_test(a_run_without_any_answer_is_all_zero),
           cmocka_unit_test(the_engines_part_is_what_it_did_during_the_load),
