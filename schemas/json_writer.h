@@ -1,8 +1,8 @@
 /* A JSON text being written: compact, fields in the order they are given.
  *
- * The calls build a tree of cJSON's, which json_writer_finish prints. A failed allocation is
- * remembered and told there, so the calls between need no checks. Strings must be UTF-8; only what
- * JSON demands is escaped. Owns its tree until json_writer_finish. One thread a writer. */
+ * Values go straight into the text; strings are escaped by cJSON. A failed allocation is remembered
+ * and told by json_writer_finish, so the calls between need no checks. Strings must be UTF-8; only
+ * what JSON demands is escaped. Owns its text until json_writer_finish. One thread a writer. */
 #ifndef SOLFLEET_SCHEMAS_JSON_WRITER_H
 #define SOLFLEET_SCHEMAS_JSON_WRITER_H
 
@@ -15,12 +15,11 @@
 #define JSON_WRITER_DEPTH_MAX (2 * JSON_DEPTH_MAX) /* room for a parsed value in a text of ours */
 
 struct json_writer {
-    struct cJSON *root; /* owned */
-    struct cJSON *open[JSON_WRITER_DEPTH_MAX];
-    uint32_t depth;
-    const char *key; /* of the value to come; borrowed until it comes */
-    size_t capacity;
-    bool failed; /* memory ran out */
+    char *text; /* owned; NULL before the first byte */
+    size_t size, capacity;
+    uint32_t depth;   /* of containers that are open */
+    bool needs_comma; /* before the next key or value */
+    bool failed;      /* memory ran out */
 };
 
 /* `capacity` is a guess of the size that saves growing; 0 is fine. */
