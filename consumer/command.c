@@ -3,7 +3,9 @@
 #include <stdarg.h>
 #include <string.h>
 
+#include "consumer/config.h"
 #include "consumer/config_value.h"
+#include "consumer/interrupt.h"
 
 /* A command adds its two lines here when it lands. */
 extern const struct command command_batch_entry;
@@ -13,6 +15,7 @@ extern const struct command command_compare_entry;
 extern const struct command command_config_entry;
 extern const struct command command_generate_entry;
 extern const struct command command_model_entry;
+extern const struct command command_replay_entry;
 extern const struct command command_results_entry;
 extern const struct command command_status_entry;
 extern const struct command command_submit_entry;
@@ -27,6 +30,7 @@ static const struct command *const command_table[] = {
     &command_status_entry,   //
     &command_wait_entry,     //
     &command_results_entry,  //
+    &command_replay_entry,   //
     &command_topics_entry,   //
     &command_broker_entry,   //
     &command_generate_entry, //
@@ -76,6 +80,40 @@ int command_fail_redis(const char *name, const char *said) {
                         "Redis is unreachable: %s; is it running ('redis-server'), and is --redis "
                         "right?",
                         said);
+}
+
+int command_fail_client(const char *name, enum kafka_client_status status, const char *said) {
+    return status == KAFKA_CLIENT_UNREACHABLE ? command_fail_kafka(name, said)
+                                              : command_fail(name, COMMAND_EXIT_USAGE, "%s", said);
+}
+
+int command_run(const struct config_spec *spec, int argc, char **argv,
+                int (*work)(const struct config *config, void *own)) {
+    struct config config;
+    int code;
+    if (config_start(&config, spec, argc, argv, &code) == 0) {
+        code = work(&config, spec->own_values);
+    }
+    config_deinit(&config);
+    return code;
+}
+
+int command_run_interruptible(const struct config_spec *spec, int argc, char **argv,
+                              int (*work)(const struct config *config, void *own,
+                                          struct interrupt *interrupt)) {
+    struct config config;
+    struct interrupt interrupt;
+    int code;
+    if (config_start(&config, spec, argc, argv, &code) == 0) {
+        if (interrupt_open(&interrupt)) {
+            code = work(&config, spec->own_values, &interrupt);
+            interrupt_close(&interrupt);
+        } else {
+            code = command_fail(spec->name, COMMAND_EXIT_BUG, "no descriptor for signals");
+        }
+    }
+    config_deinit(&config);
+    return code;
 }
 
 static void command_print_list(FILE *to) {

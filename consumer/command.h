@@ -10,6 +10,12 @@
 #include <stddef.h>
 #include <stdio.h>
 
+#include "consumer/kafka_client.h"
+
+struct config;
+struct config_spec;
+struct interrupt;
+
 /* The exit codes that scripts rely on. */
 enum command_exit {
     COMMAND_EXIT_OK = 0,
@@ -39,6 +45,15 @@ const struct command *command_at(size_t index);
 /* Finds and runs the command of argv[1]; the whole of main but its set-up. */
 int command_main(int argc, char **argv);
 
+/* Reads the configuration that `spec` describes and does the command's work with it and the options
+ * of its own; its exit code, or that of a wrong or a `--help` command line. */
+int command_run(const struct config_spec *spec, int argc, char **argv,
+                int (*work)(const struct config *config, void *own));
+/* The same; SIGINT and SIGTERM then come through the descriptor only. */
+int command_run_interruptible(const struct config_spec *spec, int argc, char **argv,
+                              int (*work)(const struct config *config, void *own,
+                                          struct interrupt *interrupt));
+
 /* Says "solfleet NAME: <message>" on stderr and returns `code`. The message tells what happened and
  * what to do next. */
 int command_fail(const char *name, enum command_exit code, const char *format, ...)
@@ -47,5 +62,7 @@ int command_fail(const char *name, enum command_exit code, const char *format, .
 /* Fails because Kafka, or Redis, is away: what was said of it, and what to do next. */
 int command_fail_kafka(const char *name, const char *said);
 int command_fail_redis(const char *name, const char *said);
+/* Fails as the outcome of a call to Kafka that was not OK demands. */
+int command_fail_client(const char *name, enum kafka_client_status status, const char *said);
 
 #endif

@@ -154,13 +154,7 @@ static int command_batch_open_kafka(struct command_batch *batch) {
         status = kafka_producer_check(batch->producer, config->jobs_topic,
                                       command_batch_patience_ms(batch), err, sizeof err);
     }
-    if (status == KAFKA_CLIENT_OK) {
-        return COMMAND_EXIT_OK;
-    }
-    if (status == KAFKA_CLIENT_UNREACHABLE) {
-        return command_fail_kafka("batch", err);
-    }
-    return command_fail("batch", COMMAND_EXIT_USAGE, "%s", err);
+    return status == KAFKA_CLIENT_OK ? COMMAND_EXIT_OK : command_fail_client("batch", status, err);
 }
 
 static int command_batch_open_redis(struct command_batch *batch) {
@@ -269,17 +263,16 @@ static int command_batch_work(struct command_batch *batch) {
 
 /* ---- entry ----------------------------------------------------------------------------------- */
 
-static int command_batch_file(const struct config *config,
-                              const struct command_batch_options *options) {
+static int command_batch_file(const struct config *config, void *own) {
     struct command_batch batch = {.config = config,
-                                  .options = options,
+                                  .options = own,
                                   .input = config->arguments[0],
                                   .file = {.fd = -1},
                                   .journal = {.fd = -1},
                                   .started_ns = clock_monotonic_ns(NULL)};
     int code;
-    batch.output = command_batch_path(options->output, batch.input, "results");
-    batch.errors = command_batch_path(options->errors, batch.input, "errors");
+    batch.output = command_batch_path(batch.options->output, batch.input, "results");
+    batch.errors = command_batch_path(batch.options->errors, batch.input, "errors");
     batch.partial = command_batch_partial(batch.output);
     if (!batch.output || !batch.errors || !batch.partial) {
         code = command_fail("batch", COMMAND_EXIT_BUG, "out of memory");
@@ -311,13 +304,7 @@ static int command_batch_run(int argc, char **argv) {
         .arguments_min = 1,
         .arguments_max = 1,
     };
-    struct config config;
-    int code;
-    if (config_start(&config, &spec, argc, argv, &code) == 0) {
-        code = command_batch_file(&config, &options);
-    }
-    config_deinit(&config);
-    return code;
+    return command_run(&spec, argc, argv, command_batch_file);
 }
 
 const struct command command_batch_entry = {"batch", "answer a file of jobs or of OpenAI requests",

@@ -41,9 +41,9 @@ static bool command_broker_write_address(const char *path, const char *address) 
     return written && rename(partial, path) == 0;
 }
 
-static int command_broker_serve(const struct config *config,
-                                const struct command_broker_options *options,
+static int command_broker_serve(const struct config *config, void *own,
                                 struct interrupt *interrupt) {
+    const struct command_broker_options *options = own;
     const char *topics[] = {config->jobs_topic, config->results_topic, config->dead_letter_topic};
     char err[512];
     struct kafka_broker *broker =
@@ -76,19 +76,7 @@ static int command_broker_run(int argc, char **argv) {
         .own_count = sizeof command_broker_table / sizeof command_broker_table[0],
         .own_values = &options,
     };
-    struct config config;
-    struct interrupt interrupt;
-    int code;
-    if (config_start(&config, &spec, argc, argv, &code) == 0) {
-        if (interrupt_open(&interrupt)) {
-            code = command_broker_serve(&config, &options, &interrupt);
-            interrupt_close(&interrupt);
-        } else {
-            code = command_fail("broker", COMMAND_EXIT_BUG, "no descriptor for signals");
-        }
-    }
-    config_deinit(&config);
-    return code;
+    return command_run_interruptible(&spec, argc, argv, command_broker_serve);
 }
 
 const struct command command_broker_entry = {

@@ -101,9 +101,7 @@ static enum kafka_client_status command_results_next(const struct command_result
             return status;
         }
         if (status != KAFKA_CLIENT_NONE) {
-            *code = status == KAFKA_CLIENT_UNREACHABLE
-                        ? command_fail_kafka("results", err)
-                        : command_fail("results", COMMAND_EXIT_USAGE, "%s", err);
+            *code = command_fail_client("results", status, err);
             return status;
         }
         if (interrupt_take(results->interrupt)) {
@@ -183,9 +181,9 @@ static int command_results_newest(const struct command_results *results, int64_t
     return code;
 }
 
-static int command_results_read(const struct config *config,
-                                const struct command_results_options *options,
+static int command_results_read(const struct config *config, void *own,
                                 struct interrupt *interrupt) {
+    const struct command_results_options *options = own;
     struct command_results results = {config, options, NULL, interrupt};
     int64_t newest = options->limit ? options->limit : COMMAND_RESULTS_NEWEST;
     enum kafka_reader_start start = options->from_beginning ? KAFKA_READER_BEGINNING
@@ -196,9 +194,7 @@ static int command_results_read(const struct config *config,
         kafka_reader_open(config, config->results_topic, start, newest, options->connect_timeout_ms,
                           &results.reader, err, sizeof err);
     if (status != KAFKA_CLIENT_OK) {
-        return status == KAFKA_CLIENT_UNREACHABLE
-                   ? command_fail_kafka("results", err)
-                   : command_fail("results", COMMAND_EXIT_USAGE, "%s", err);
+        return command_fail_client("results", status, err);
     }
     int code = start == KAFKA_READER_NEWEST ? command_results_newest(&results, newest)
                                             : command_results_stream(&results);
@@ -217,19 +213,7 @@ static int command_results_run(int argc, char **argv) {
         .own_count = sizeof command_results_table / sizeof command_results_table[0],
         .own_values = &options,
     };
-    struct config config;
-    struct interrupt interrupt;
-    int code;
-    if (config_start(&config, &spec, argc, argv, &code) == 0) {
-        if (interrupt_open(&interrupt)) {
-            code = command_results_read(&config, &options, &interrupt);
-            interrupt_close(&interrupt);
-        } else {
-            code = command_fail("results", COMMAND_EXIT_BUG, "no descriptor for signals");
-        }
-    }
-    config_deinit(&config);
-    return code;
+    return command_run_interruptible(&spec, argc, argv, command_results_read);
 }
 
 const struct command command_results_entry = {"results", "print results from the results topic",

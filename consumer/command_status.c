@@ -43,7 +43,8 @@ static int command_status_print(const struct config *config, struct status *stat
     return code;
 }
 
-static int command_status_show(const struct config *config, int64_t connect_timeout_ms) {
+static int command_status_show(const struct config *config, void *own) {
+    const struct command_status_options *options = own;
     for (size_t i = 0; i < config->argument_count; i++) {
         if (!job_request_id_is_valid(config->arguments[i], strlen(config->arguments[i]))) {
             return command_fail("status", COMMAND_EXIT_USAGE,
@@ -56,8 +57,8 @@ static int command_status_show(const struct config *config, int64_t connect_time
     char err[512] = "out of memory";
     enum status_client_status got = STATUS_CLIENT_REFUSED;
     if (statuses) {
-        got = status_client_open(config->redis, config->key_prefix, connect_timeout_ms, &client,
-                                 err, sizeof err);
+        got = status_client_open(config->redis, config->key_prefix, options->connect_timeout_ms,
+                                 &client, err, sizeof err);
     }
     if (got == STATUS_CLIENT_OK) {
         got = status_client_read(client, (const char *const *)config->arguments,
@@ -95,13 +96,7 @@ static int command_status_run(int argc, char **argv) {
         .arguments_min = 1,
         .arguments_max = 4096,
     };
-    struct config config;
-    int code;
-    if (config_start(&config, &spec, argc, argv, &code) == 0) {
-        code = command_status_show(&config, options.connect_timeout_ms);
-    }
-    config_deinit(&config);
-    return code;
+    return command_run(&spec, argc, argv, command_status_show);
 }
 
 const struct command command_status_entry = {"status", "print what is known about jobs",

@@ -204,12 +204,8 @@ static int command_submit_deliver(struct command_submit *submit) {
         return command_fail("submit", COMMAND_EXIT_USAGE, "%s", err);
     }
     status = kafka_producer_check(producer, config->jobs_topic, timeout_ms, err, sizeof err);
-    int code = COMMAND_EXIT_OK;
-    if (status == KAFKA_CLIENT_UNREACHABLE) {
-        code = command_fail_kafka("submit", err);
-    } else if (status != KAFKA_CLIENT_OK) {
-        code = command_fail("submit", COMMAND_EXIT_USAGE, "%s", err);
-    }
+    int code =
+        status == KAFKA_CLIENT_OK ? COMMAND_EXIT_OK : command_fail_client("submit", status, err);
     code = code ? code : command_submit_queue(submit);
     code = code ? code : command_submit_send(submit, producer);
     kafka_producer_close(producer);
@@ -299,9 +295,8 @@ static int command_submit_all(struct command_submit *submit) {
     return code ? code : command_submit_await(submit);
 }
 
-static int command_submit_jobs(const struct config *config,
-                               const struct command_submit_options *options) {
-    struct command_submit submit = {.config = config, .options = options};
+static int command_submit_jobs(const struct config *config, void *own) {
+    struct command_submit submit = {.config = config, .options = own};
     int code = command_submit_read(&submit);
     if (code == COMMAND_EXIT_OK) {
         if (interrupt_open(&submit.interrupt)) {
@@ -332,13 +327,7 @@ static int command_submit_run(int argc, char **argv) {
         .arguments_min = 1,
         .arguments_max = 4096,
     };
-    struct config config;
-    int code;
-    if (config_start(&config, &spec, argc, argv, &code) == 0) {
-        code = command_submit_jobs(&config, &options);
-    }
-    config_deinit(&config);
-    return code;
+    return command_run(&spec, argc, argv, command_submit_jobs);
 }
 
 const struct command command_submit_entry = {"submit", "send jobs: JSON, JSON Lines, or a text",

@@ -63,8 +63,13 @@ static void command_topics_print(const struct config *config, const struct kafka
     }
 }
 
-static int command_topics_create(const struct config *config,
-                                 const struct command_topics_options *options) {
+static int command_topics_create(const struct config *config, void *own) {
+    const struct command_topics_options *options = own;
+    if (strcmp(config->arguments[0], "create") != 0) {
+        return command_fail("topics", COMMAND_EXIT_USAGE,
+                            "unknown action '%s'; there is 'solfleet topics create'",
+                            config->arguments[0]);
+    }
     char retention[24], err[512];
     snprintf(retention, sizeof retention, "%lld", (long long)options->retention_ms);
     const struct config_pass properties[] = {{"retention.ms", retention},
@@ -80,11 +85,8 @@ static int command_topics_create(const struct config *config,
     }
     enum kafka_client_status status =
         kafka_admin_make_topics(config, topics, 3, options->connect_timeout_ms, err, sizeof err);
-    if (status == KAFKA_CLIENT_UNREACHABLE) {
-        return command_fail_kafka("topics", err);
-    }
     if (status != KAFKA_CLIENT_OK) {
-        return command_fail("topics", COMMAND_EXIT_USAGE, "%s", err);
+        return command_fail_client("topics", status, err);
     }
     for (size_t i = 0; i < 3; i++) {
         command_topics_print(config, &topics[i], i == 0);
@@ -105,17 +107,7 @@ static int command_topics_run(int argc, char **argv) {
         .arguments_min = 1,
         .arguments_max = 1,
     };
-    struct config config;
-    int code;
-    if (config_start(&config, &spec, argc, argv, &code) == 0) {
-        code = strcmp(config.arguments[0], "create") == 0
-                   ? command_topics_create(&config, &options)
-                   : command_fail("topics", COMMAND_EXIT_USAGE,
-                                  "unknown action '%s'; there is 'solfleet topics create'",
-                                  config.arguments[0]);
-    }
-    config_deinit(&config);
-    return code;
+    return command_run(&spec, argc, argv, command_topics_create);
 }
 
 const struct command command_topics_entry = {"topics", "make the topics that are missing",

@@ -4,7 +4,6 @@
 #include "consumer/await.h"
 #include "consumer/command.h"
 #include "consumer/config.h"
-#include "consumer/interrupt.h"
 #include "schemas/job.h"
 
 struct command_wait_options {
@@ -66,17 +65,13 @@ static bool command_wait_has_bad_id(const struct config *config) {
     return bad;
 }
 
-static int command_wait_for(const struct config *config,
-                            const struct command_wait_options *options) {
+static int command_wait_for(const struct config *config, void *own, struct interrupt *interrupt) {
+    const struct command_wait_options *options = own;
     if (options->show && options->code) {
         return command_fail("wait", COMMAND_EXIT_USAGE, "choose one of --show and --code");
     }
     if (command_wait_has_bad_id(config)) {
         return COMMAND_EXIT_USAGE;
-    }
-    struct interrupt interrupt;
-    if (!interrupt_open(&interrupt)) {
-        return command_fail("wait", COMMAND_EXIT_BUG, "no descriptor for signals");
     }
     struct await_options await = {
         .command = "wait",
@@ -89,11 +84,9 @@ static int command_wait_for(const struct config *config,
         .timeout_ms = options->timeout_ms,
         .grace_ms = options->grace_ms,
         .connect_timeout_ms = options->connect_timeout_ms,
-        .interrupt = &interrupt,
+        .interrupt = interrupt,
     };
-    int code = await_jobs(config, &await);
-    interrupt_close(&interrupt);
-    return code;
+    return await_jobs(config, &await);
 }
 
 static int command_wait_run(int argc, char **argv) {
@@ -109,13 +102,7 @@ static int command_wait_run(int argc, char **argv) {
         .arguments_min = 1,
         .arguments_max = 4096,
     };
-    struct config config;
-    int code;
-    if (config_start(&config, &spec, argc, argv, &code) == 0) {
-        code = command_wait_for(&config, &options);
-    }
-    config_deinit(&config);
-    return code;
+    return command_run_interruptible(&spec, argc, argv, command_wait_for);
 }
 
 const struct command command_wait_entry = {"wait", "wait until jobs have ended, and print answers",

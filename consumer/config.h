@@ -40,7 +40,9 @@ enum config_command {
     CONFIG_COMPARE = 1 << 10,
     CONFIG_CONFIG = 1 << 11,
     CONFIG_BATCH = 1 << 12,
-    CONFIG_COMMANDS_ALL = (1 << 13) - 1
+    CONFIG_REPAIR = 1 << 13,
+    CONFIG_REPLAY = 1 << 14,
+    CONFIG_COMMANDS_ALL = (1 << 15) - 1
 };
 
 enum config_type {

@@ -7,9 +7,10 @@
 #define PLANNING CONFIG_MODEL /* what decides how much memory is reserved */
 #define KAFKA                                                                      \
     (CONFIG_WORKER | CONFIG_BROKER | CONFIG_TOPICS | CONFIG_SUBMIT | CONFIG_WAIT | \
-     CONFIG_RESULTS | CONFIG_BENCH | CONFIG_BATCH)
-#define REDIS \
-    (CONFIG_WORKER | CONFIG_SUBMIT | CONFIG_STATUS | CONFIG_WAIT | CONFIG_BENCH | CONFIG_BATCH)
+     CONFIG_RESULTS | CONFIG_BENCH | CONFIG_BATCH | CONFIG_REPAIR | CONFIG_REPLAY)
+#define REDIS                                                                                    \
+    (CONFIG_WORKER | CONFIG_SUBMIT | CONFIG_STATUS | CONFIG_WAIT | CONFIG_BENCH | CONFIG_BATCH | \
+     CONFIG_REPAIR | CONFIG_REPLAY)
 #define ALL CONFIG_COMMANDS_ALL
 
 #define TEXT(name, fallback, commands, help) \
@@ -34,7 +35,8 @@ const struct config_option config_table_options[] = {
     TEXT(jobs_topic, "solfleet.jobs", KAFKA, "topic that jobs come from"),
     TEXT(results_topic, "solfleet.results", KAFKA, "topic that results go to"),
     TEXT(dead_letter_topic, "solfleet.dead-letter", KAFKA, "topic for records that are no jobs"),
-    LIST(reply_topics, "", CONFIG_WORKER, "topics that a job may name as its reply_topic"),
+    LIST(reply_topics, "", CONFIG_WORKER | CONFIG_REPAIR,
+         "topics that a job may name as its reply_topic"),
     TEXT(group, "solfleet", BATCHING, "consumer group of the workers"),
     TEXT(key_prefix, "solfleet:", REDIS, "prefix of every key and channel in Redis"),
     BOOL(unsafe, "false", KAFKA, "let kafka.* override the settings that delivery rests on"),
@@ -118,7 +120,7 @@ const struct config_option config_table_options[] = {
         "time after SIGTERM in which running jobs may finish"),
     INT(status_ttl_s, "691200", 1, 31536000, REDIS,
         "life of a status after its last change; longer than the results topic keeps records"),
-    INT(result_max_bytes_in_status, "65536", 0, 16777216, CONFIG_WORKER,
+    INT(result_max_bytes_in_status, "65536", 0, 16777216, CONFIG_WORKER | CONFIG_REPAIR,
         "largest result that is also kept in the status"),
     REDIS_INT(claim_timeout_ms, "50", 1, 60000, CONFIG_WORKER,
               "time after which a job that Redis has not claimed counts as new"),
@@ -176,7 +178,7 @@ const size_t config_table_alias_count =
 const char *config_table_command_name(unsigned bit) {
     static const char *const names[] = {"worker",  "broker",  "topics",   "submit", "status",
                                         "wait",    "results", "generate", "model",  "bench",
-                                        "compare", "config",  "batch"};
+                                        "compare", "config",  "batch",    "repair", "replay"};
     for (unsigned i = 0; i < sizeof names / sizeof names[0]; i++) {
         if (bit == 1u << i) {
             return names[i];

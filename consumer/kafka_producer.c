@@ -24,9 +24,14 @@ static rd_kafka_conf_t *kafka_producer_conf(const struct config *config, int64_t
     snprintf(timeout, sizeof timeout, "%lld", (long long)timeout_ms);
     /* An acknowledged record is on every in-sync replica, once. */
     static const struct config_pass fixed[] = {{"acks", "all"}, {"enable.idempotence", "true"}};
-    /* Java's partitioner, so that a key lands on the same partition whoever produces it. */
-    const struct config_pass soft[] = {
-        {"message.timeout.ms", timeout}, {"linger.ms", "5"}, {"partitioner", "murmur2_random"}};
+    /* Java's partitioner, so that a key lands on the same partition whoever produces it. Batches far
+     * below what any topic takes, so that none is refused for its size; a record by itself is for
+     * the broker to judge. */
+    const struct config_pass soft[] = {{"message.timeout.ms", timeout},
+                                       {"linger.ms", "5"},
+                                       {"partitioner", "murmur2_random"},
+                                       {"batch.size", "65536"},
+                                       {"message.max.bytes", "67108864"}};
     rd_kafka_conf_t *conf =
         kafka_settings_make(config, fixed, sizeof fixed / sizeof fixed[0], err, err_bytes);
     for (size_t i = 0; conf && i < sizeof soft / sizeof soft[0]; i++) {
@@ -157,6 +162,39 @@ enum kafka_client_status kafka_producer_send(struct kafka_producer *producer, co
         snprintf(err, err_bytes, "%s", rd_kafka_err2str(error));
     }
     return kafka_client_status_of(error);
+}
+
+static rd_kafka_headers_t *kafka_producer_make_headers(const struct record_header *headers,
+                                                       size_t count) {
+    rd_kafka_headers_t *list = count ? rd_kafka_headers_new(count) : NULL;
+    for (size_t i = 0; i < count; i++) {
+        rd_kafka_header_add(list, headers[i].name, -1, headers[i].value,
+                            (ssize_t)headers[i].value_bytes);
+    }
+    return list;
+}
+
+enum kafka_client_status kafka_producer_send_record(struct kafka_producer *producer,
+                                                    const char *topic, const struct record *record,
+                                                    const struct record_header *headers,
+                                                    size_t header_count,
+                                                    struct kafka_producer_delivery *delivery,
+                                                    char *err, size_t err_bytes) {
+    rd_kafka_headers_t *list = kafka_producer_make_headers(headers, header_count);
+    rd_kafka_resp_err_t error = rd_kafka_producev(
+        producer->handle, RD_KAFKA_V_TOPIC(topic), RD_KAFKA_V_KEY(record->key, record->key_bytes),
+        RD_KAFKA_V_VALUE((void *)record->value, record->value_bytes),
+        RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY), RD_KAFKA_V_OPAQUE(delivery),
+        RD_KAFKA_V_HEADERS(list), RD_KAFKA_V_END);
+    if (error == RD_KAFKA_RESP_ERR_NO_ERROR) {
+        return KAFKA_CLIENT_OK;
+    }
+    if (list) {
+        rd_kafka_headers_destroy(list);
+    }
+    snprintf(err, err_bytes, "%s", rd_kafka_err2str(error));
+    return error == RD_KAFKA_RESP_ERR__QUEUE_FULL ? KAFKA_CLIENT_NONE
+                                                  : kafka_client_status_of(error);
 }
 
 static void kafka_producer_report(const struct kafka_producer *producer,

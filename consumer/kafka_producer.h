@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "consumer/kafka_client.h"
+#include "consumer/record.h"
 
 struct config;
 struct kafka_producer;
@@ -39,6 +40,14 @@ enum kafka_client_status kafka_producer_send(struct kafka_producer *producer, co
                                              const char *key, const char *value, size_t value_bytes,
                                              struct kafka_producer_delivery *delivery, char *err,
                                              size_t err_bytes) __attribute__((warn_unused_result));
+
+/* The same of a record with any key (NULL = none), any value (NULL = a null value) and headers, all
+ * copied; only `delivery` is borrowed. */
+enum kafka_client_status
+kafka_producer_send_record(struct kafka_producer *producer, const char *topic,
+                           const struct record *record, const struct record_header *headers,
+                           size_t header_count, struct kafka_producer_delivery *delivery, char *err,
+                           size_t err_bytes) __attribute__((warn_unused_result));
 
 /* Waits up to wait_ms until a record's fate is known. OK fills the delivery given with the record
  * and puts it into *out (may be NULL); NONE says that none came in time. Each record has exactly

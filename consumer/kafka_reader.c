@@ -124,9 +124,28 @@ static enum kafka_client_status kafka_reader_find_partitions(struct kafka_reader
     return kafka_reader_say(reader, topic_error, topic, err, err_bytes);
 }
 
+/* Fills the positions with where each partition was at a time; beyond its end it is negative. */
+static enum kafka_client_status kafka_reader_look_up(struct kafka_reader *reader,
+                                                     int64_t since_unix_ms, char *err,
+                                                     size_t err_bytes) {
+    rd_kafka_topic_partition_list_t *at = rd_kafka_topic_partition_list_copy(reader->ends);
+    for (int i = 0; i < at->cnt; i++) {
+        at->elems[i].offset = since_unix_ms;
+    }
+    rd_kafka_resp_err_t error =
+        rd_kafka_offsets_for_times(reader->handle, at, (int)reader->timeout_ms);
+    for (int i = 0; !error && i < at->cnt; i++) {
+        error = at->elems[i].err;
+        reader->positions[i] = at->elems[i].offset;
+    }
+    rd_kafka_topic_partition_list_destroy(at);
+    return error ? kafka_reader_say(reader, error, "cannot tell offsets of times", err, err_bytes)
+                 : KAFKA_CLIENT_OK;
+}
+
 /* Asks where the partition begins and ends, and decides where to read from. */
 static enum kafka_client_status kafka_reader_place(struct kafka_reader *reader, int index,
-                                                   enum kafka_reader_start start, int64_t newest,
+                                                   enum kafka_reader_start start, int64_t amount,
                                                    char *err, size_t err_bytes) {
     rd_kafka_topic_partition_t *end = &reader->ends->elems[index];
     int64_t low = 0, high = 0;
@@ -139,9 +158,14 @@ static enum kafka_client_status kafka_reader_place(struct kafka_reader *reader, 
     switch (start) {
     case KAFKA_READER_BEGINNING: reader->positions[index] = low; break;
     case KAFKA_READER_NEWEST:
-        reader->positions[index] = high - low > newest ? high - newest : low;
+        reader->positions[index] = high - low > amount ? high - amount : low;
         break;
     case KAFKA_READER_LATEST: reader->positions[index] = high; break;
+    case KAFKA_READER_SINCE:
+        if (reader->positions[index] < 0) {
+            reader->positions[index] = high;
+        }
+        break;
     }
     reader->open_count += reader->positions[index] < high;
     return KAFKA_CLIENT_OK;
@@ -177,8 +201,27 @@ static enum kafka_client_status kafka_reader_finish_open(struct kafka_reader *re
     return KAFKA_CLIENT_OK;
 }
 
+static enum kafka_client_status kafka_reader_place_all(struct kafka_reader *reader,
+                                                       enum kafka_reader_start start,
+                                                       int64_t amount, char *err,
+                                                       size_t err_bytes) {
+    enum kafka_client_status status = KAFKA_CLIENT_OK;
+    reader->positions = calloc((size_t)reader->ends->cnt + 1, sizeof *reader->positions);
+    if (!reader->positions) {
+        snprintf(err, err_bytes, "out of memory");
+        return KAFKA_CLIENT_REFUSED;
+    }
+    if (start == KAFKA_READER_SINCE) {
+        status = kafka_reader_look_up(reader, amount, err, err_bytes);
+    }
+    for (int i = 0; status == KAFKA_CLIENT_OK && i < reader->ends->cnt; i++) {
+        status = kafka_reader_place(reader, i, start, amount, err, err_bytes);
+    }
+    return status;
+}
+
 enum kafka_client_status kafka_reader_open(const struct config *config, const char *topic,
-                                           enum kafka_reader_start start, int64_t newest,
+                                           enum kafka_reader_start start, int64_t amount,
                                            int64_t timeout_ms, struct kafka_reader **out, char *err,
                                            size_t err_bytes) {
     *out = NULL;
@@ -192,13 +235,8 @@ enum kafka_client_status kafka_reader_open(const struct config *config, const ch
     if (status == KAFKA_CLIENT_OK) {
         status = kafka_reader_find_partitions(reader, config, topic, err, err_bytes);
     }
-
-    if (status == KAFKA_CLIENT_OK && reader->ends) {
-        reader->positions = calloc((size_t)reader->ends->cnt + 1, sizeof *reader->positions);
-        status = reader->positions ? KAFKA_CLIENT_OK : KAFKA_CLIENT_REFUSED;
-    }
-    for (int i = 0; reader->ends && status == KAFKA_CLIENT_OK && i < reader->ends->cnt; i++) {
-        status = kafka_reader_place(reader, i, start, newest, err, err_bytes);
+    if (status == KAFKA_CLIENT_OK) {
+        status = kafka_reader_place_all(reader, start, amount, err, err_bytes);
     }
     if (status == KAFKA_CLIENT_OK) {
         status = kafka_reader_assign(reader, err, err_bytes);
@@ -277,6 +315,32 @@ static void kafka_reader_lend(struct kafka_reader *reader, rd_kafka_message_t *m
     };
 }
 
+/* True when a record came after opening, while another partition is still being read. */
+static bool kafka_reader_is_beyond(const struct kafka_reader *reader,
+                                   const rd_kafka_message_t *message) {
+    for (int i = 0; i < reader->ends->cnt; i++) {
+        if (reader->ends->elems[i].partition == message->partition) {
+            return message->offset >= reader->ends->elems[i].offset;
+        }
+    }
+    return true;
+}
+
+size_t kafka_reader_headers(const struct kafka_reader *reader, struct record_header *headers,
+                            size_t max) {
+    rd_kafka_headers_t *list = NULL;
+    size_t count = 0;
+    if (rd_kafka_message_headers(reader->message, &list) != RD_KAFKA_RESP_ERR_NO_ERROR) {
+        return 0;
+    }
+    while (count < max &&
+           rd_kafka_header_get_all(list, count, &headers[count].name, &headers[count].value,
+                                   &headers[count].value_bytes) == RD_KAFKA_RESP_ERR_NO_ERROR) {
+        count++;
+    }
+    return count;
+}
+
 /* True when no broker has been there for the whole time-out. librdkafka tells when the last one
  * goes, but not when one is back: that is asked for. */
 static bool kafka_reader_is_down(struct kafka_reader *reader) {
@@ -315,7 +379,12 @@ enum kafka_client_status kafka_reader_read(struct kafka_reader *reader, int wait
     }
     reader->down_since_ns = 0;
     if (message->err == RD_KAFKA_RESP_ERR_NO_ERROR) {
+        bool beyond = !follow && kafka_reader_is_beyond(reader, message);
         kafka_reader_advance(reader, message->partition, message->offset + 1);
+        if (beyond) {
+            rd_kafka_message_destroy(message);
+            return KAFKA_CLIENT_NONE;
+        }
         kafka_reader_lend(reader, message, out);
         return KAFKA_CLIENT_OK;
     }

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "consumer/kafka_client.h"
+#include "consumer/record.h"
 
 struct config;
 struct kafka_reader;
@@ -17,10 +18,11 @@ struct kafka_reader;
 enum kafka_reader_start {
     KAFKA_READER_BEGINNING, /* everything that the topic still holds */
     KAFKA_READER_NEWEST,    /* the last `newest` records of each partition */
-    KAFKA_READER_LATEST     /* only what comes from now on */
+    KAFKA_READER_LATEST,    /* only what comes from now on */
+    KAFKA_READER_SINCE      /* what has come from the moment given on */
 };
 
-/* Lives until the next read or close. */
+/* Lives until the next read or close, as its headers do. */
 struct kafka_reader_record {
     const char *key; /* not terminated; NULL when absent */
     size_t key_bytes;
@@ -31,8 +33,9 @@ struct kafka_reader_record {
     int64_t offset;
 };
 
+/* `amount`: how many are the newest, or since when. */
 enum kafka_client_status kafka_reader_open(const struct config *config, const char *topic,
-                                           enum kafka_reader_start start, int64_t newest,
+                                           enum kafka_reader_start start, int64_t amount,
                                            int64_t timeout_ms, struct kafka_reader **out, char *err,
                                            size_t err_bytes) __attribute__((warn_unused_result));
 
@@ -44,9 +47,13 @@ enum kafka_client_status kafka_reader_open_at(const struct config *config, const
 void kafka_reader_close(struct kafka_reader *reader); /* accepts NULL */
 
 /* Reads one record, waiting up to wait_ms. With `follow` there is no END: what comes later is read,
- * too. UNREACHABLE after timeout_ms in which no broker was there. */
+ * too; without, only what was there at opening. UNREACHABLE after timeout_ms in which no broker was there. */
 enum kafka_client_status kafka_reader_read(struct kafka_reader *reader, int wait_ms, bool follow,
                                            struct kafka_reader_record *out, char *err,
                                            size_t err_bytes) __attribute__((warn_unused_result));
+
+/* Up to `max` headers of the record read last. */
+size_t kafka_reader_headers(const struct kafka_reader *reader, struct record_header *headers,
+                            size_t max);
 
 #endif

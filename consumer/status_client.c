@@ -145,6 +145,74 @@ enum status_client_status status_client_queue(struct status_client *client, cons
     return STATUS_CLIENT_OK;
 }
 
+/* ---- renewing a failure ---------------------------------------------------------------------- */
+
+/* KEYS: the hash. ARGV: error_code, fingerprint, mark, now, life in seconds, channel. All or nothing
+ * in the server: a worker never sees a status that is half renewed. */
+static const char status_client_renew_script[] =
+    "local got = redis.pcall('HMGET', KEYS[1], 'state', 'error_code', 'fingerprint', 'replayed')\n"
+    "if got.err then return 'unknown' end\n"
+    "local state, code, fingerprint, mark = got[1], got[2], got[3], got[4]\n"
+    "if not state then return 'absent' end\n"
+    "local failed = state == 'failed' and code == ARGV[1] and\n"
+    "  (not fingerprint or fingerprint == ARGV[2])\n"
+    "if not failed and not (state == 'queued' and mark == ARGV[3]) then return state end\n"
+    "redis.call('DEL', KEYS[1])\n"
+    "redis.call('HSET', KEYS[1], 'state', 'queued', 'queued_at', ARGV[4], 'replayed', ARGV[3])\n"
+    "redis.call('EXPIRE', KEYS[1], ARGV[5])\n"
+    "redis.call('PUBLISH', ARGV[6], 'queued')\n"
+    "return 'renewed'\n";
+
+static bool status_client_send_renewal(struct status_client *client,
+                                       const struct status_client_renewal *renewal,
+                                       int64_t now_unix_ms, int64_t ttl_s) {
+    char key[STATUS_CLIENT_KEY_BYTES_MAX], channel[STATUS_CLIENT_KEY_BYTES_MAX];
+    char now[24], life[24];
+    bool fits = status_key(key, sizeof key, client->prefix, renewal->id) &&
+                status_channel(channel, sizeof channel, client->prefix, renewal->id);
+    assert(fits);
+    snprintf(now, sizeof now, "%lld", (long long)now_unix_ms);
+    snprintf(life, sizeof life, "%lld", (long long)ttl_s);
+    const char *words[] = {"EVAL",
+                           status_client_renew_script,
+                           "1",
+                           key,
+                           renewal->error_code,
+                           renewal->fingerprint,
+                           renewal->mark,
+                           now,
+                           life,
+                           channel};
+    return status_connection_send(&client->commands, (int)(sizeof words / sizeof words[0]), words);
+}
+
+enum status_client_status
+status_client_renew(struct status_client *client, const struct status_client_renewal *renewal,
+                    int64_t now_unix_ms, int64_t ttl_s, enum status_client_renewed *renewed,
+                    enum status_state *state, char *err, size_t err_bytes) {
+    redisReply *reply = NULL;
+    enum status_client_status status = status_connection_open(&client->commands, err, err_bytes);
+    if (status != STATUS_CLIENT_OK) {
+        return status;
+    }
+    if (!status_client_send_renewal(client, renewal, now_unix_ms, ttl_s)) {
+        return status_connection_lost(&client->commands, err, err_bytes);
+    }
+    status = status_connection_receive(&client->commands, &reply, err, err_bytes);
+    if (status != STATUS_CLIENT_OK) {
+        return status;
+    }
+    const char *said = reply->str ? reply->str : "";
+    *renewed = strcmp(said, "renewed") == 0  ? STATUS_CLIENT_RENEWED
+               : strcmp(said, "absent") == 0 ? STATUS_CLIENT_ABSENT
+                                             : STATUS_CLIENT_HELD;
+    if (!status_state_parse(said, strlen(said), state)) {
+        *state = STATUS_UNKNOWN;
+    }
+    freeReplyObject(reply);
+    return STATUS_CLIENT_OK;
+}
+
 /* ---- reading --------------------------------------------------------------------------------- */
 
 /* Turns the answer to HGETALL into a status; false when the hash is no status of ours. */

@@ -1,4 +1,4 @@
-/* A status client: how a client writes `queued`, reads statuses and hears of their changes in
+/* A status client: how a client writes `queued` (also anew, where a job is sent again), reads statuses and hears of their changes in
  * Redis.
  *
  * Two connections: one for commands, one (opened by status_client_subscribe) for events. Blocking,
@@ -36,6 +36,27 @@ void status_client_close(struct status_client *client); /* accepts NULL */
 enum status_client_status status_client_queue(struct status_client *client, const char *const *ids,
                                               size_t count, int64_t now_unix_ms, int64_t ttl_s,
                                               bool *created, char *err, size_t err_bytes)
+    __attribute__((warn_unused_result));
+
+/* A record that failed is to be worked on once more. */
+struct status_client_renewal {
+    const char *id;
+    const char *error_code;  /* the status failed by this, */
+    const char *fingerprint; /* and this record's value did: hex sha256 */
+    const char *mark;        /* who renews: the same one may do so again while it is queued */
+};
+
+enum status_client_renewed {
+    STATUS_CLIENT_RENEWED, /* `queued`, as a client would have written it */
+    STATUS_CLIENT_ABSENT,  /* there is no status, which is as good */
+    STATUS_CLIENT_HELD     /* left as it is: another record's, or not failed, or by another code */
+};
+
+/* On OK *renewed says what became of the status, and *state (HELD) what it is. */
+enum status_client_status
+status_client_renew(struct status_client *client, const struct status_client_renewal *renewal,
+                    int64_t now_unix_ms, int64_t ttl_s, enum status_client_renewed *renewed,
+                    enum status_state *state, char *err, size_t err_bytes)
     __attribute__((warn_unused_result));
 
 /* Reads the status of each id; on OK the caller deinits out[0..count-1]. An absent key gives

@@ -147,6 +147,49 @@ static void follows_what_comes_after_opening(void **state) {
     kafka_reader_close(reader);
 }
 
+static void reads_no_record_that_came_after_opening(void **state) {
+    static const char *const keys[] = {"x", "y", "z", "w"};
+    static const char *const values[] = {"1", "2", "3", "4"};
+    struct kafka_producer_delivery deliveries[4];
+    produce("jobs", keys, values, 4, deliveries);
+    struct kafka_reader *all = opened_reader("jobs", KAFKA_READER_BEGINNING, 0);
+    size_t before = count_records(all);
+    kafka_reader_close(all);
+    struct kafka_reader *reader = opened_reader("jobs", KAFKA_READER_BEGINNING, 0);
+    for (int i = 0; i < 20; i++) { /* while other partitions are still to be read */
+        produce("jobs", keys, values, 4, deliveries);
+    }
+    assert_int_equal(count_records(reader), before);
+    kafka_reader_close(reader);
+}
+
+static void sends_any_record_with_its_headers(void **state) {
+    const struct record record = {.value = "v", .value_bytes = 1};
+    const struct record_header headers[] = {{"a", "1", 1}, {"null", NULL, 0}, {"a", "22", 2}};
+    struct kafka_producer *producer = opened_producer(&config, WAIT_MS);
+    struct kafka_reader *reader = opened_reader("jobs", KAFKA_READER_LATEST, 0);
+    struct kafka_producer_delivery delivery;
+    assert_int_equal(kafka_producer_send_record(producer, "jobs", &record, headers, 3, &delivery,
+                                                err, sizeof err),
+                     KAFKA_CLIENT_OK);
+    assert_int_equal(kafka_producer_take_delivery(producer, WAIT_MS, NULL), KAFKA_CLIENT_OK);
+    struct kafka_reader_record read;
+    struct record_header found[4];
+    assert_int_equal(next(reader, true, &read), KAFKA_CLIENT_OK);
+    assert_null(read.key);
+    assert_int_equal(read.value_bytes, 1);
+    assert_int_equal(kafka_reader_headers(reader, found, 4), 3);
+    for (size_t i = 0; i < 3; i++) {
+        assert_string_equal(found[i].name, headers[i].name);
+        assert_int_equal(found[i].value_bytes, headers[i].value_bytes);
+        assert_memory_equal(found[i].value_bytes ? found[i].value : "",
+                            headers[i].value_bytes ? headers[i].value : "", found[i].value_bytes);
+    }
+    assert_int_equal(kafka_reader_headers(reader, found, 2), 2);
+    kafka_reader_close(reader);
+    kafka_producer_close(producer);
+}
+
 static void reads_one_record_at_its_place(void **state) {
     static const char *const keys[] = {"x", "x", "x"};
     static const char *const values[] = {"one", "two", "six"};
@@ -263,6 +306,8 @@ TEST_MAIN_WITH(start_broker, stop_broker, cmocka_unit_test(delivers_and_reads_ba
                cmocka_unit_test(reads_only_the_newest_of_each_partition),
                cmocka_unit_test(ends_at_once_on_an_empty_topic),
                cmocka_unit_test(follows_what_comes_after_opening),
+               cmocka_unit_test(reads_no_record_that_came_after_opening),
+               cmocka_unit_test(sends_any_record_with_its_headers),
                cmocka_unit_test(reads_one_record_at_its_place),
                cmocka_unit_test(reads_all_that_a_topic_holds_and_no_more),
                cmocka_unit_test(says_why_no_broker_can_be_reached),

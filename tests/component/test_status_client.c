@@ -270,7 +270,50 @@ static void refuses_a_bad_address_and_a_long_prefix(void **state) {
     assert_null(client);
 }
 
+static enum status_client_renewed renewed(const char *id, const char *code, const char *fingerprint,
+                                          const char *mark, enum status_state *left) {
+    struct status_client *client = opened(5000);
+    struct status_client_renewal renewal = {
+        .id = id, .error_code = code, .fingerprint = fingerprint, .mark = mark};
+    enum status_client_renewed said;
+    char err[512] = "";
+    assert_int_equal(status_client_renew(client, &renewal, 77, 100, &said, left, err, sizeof err),
+                     STATUS_CLIENT_OK);
+    status_client_close(client);
+    return said;
+}
+
+static void renews_only_what_failed_by_that_record_and_code(void **state) {
+    enum status_state left;
+    order("HSET solfleet:job:{re} state failed error_code poison fingerprint f deaths 3 owner w/1");
+    assert_int_equal(renewed("re", "numeric", "f", "0:1", &left), STATUS_CLIENT_HELD);
+    assert_int_equal(left, STATUS_FAILED);
+    assert_int_equal(renewed("re", "poison", "other", "0:1", &left), STATUS_CLIENT_HELD);
+    assert_int_equal(renewed("re", "poison", "f", "0:1", &left), STATUS_CLIENT_RENEWED);
+    assert_int_equal(order("HLEN solfleet:job:{re}"), 3);
+    assert_int_equal(order("HEXISTS solfleet:job:{re} deaths"), 0);
+    assert_in_range(order("TTL solfleet:job:{re}"), 1, 100);
+    /* The same letter once more, as after a crash; another one finds it queued. */
+    assert_int_equal(renewed("re", "poison", "f", "0:1", &left), STATUS_CLIENT_RENEWED);
+    assert_int_equal(renewed("re", "poison", "f", "0:2", &left), STATUS_CLIENT_HELD);
+    assert_int_equal(left, STATUS_QUEUED);
+    order("HSET solfleet:job:{re} state running");
+    assert_int_equal(renewed("re", "poison", "f", "0:1", &left), STATUS_CLIENT_HELD);
+    assert_int_equal(left, STATUS_RUNNING);
+}
+
+static void renews_nothing_where_there_is_no_status(void **state) {
+    enum status_state left;
+    assert_int_equal(renewed("re-none", "poison", "f", "0:1", &left), STATUS_CLIENT_ABSENT);
+    assert_int_equal(order("EXISTS solfleet:job:{re-none}"), 0);
+    order("SET solfleet:job:{re-text} x");
+    assert_int_equal(renewed("re-text", "poison", "f", "0:1", &left), STATUS_CLIENT_HELD);
+    assert_int_equal(left, STATUS_UNKNOWN);
+}
+
 TEST_MAIN_WITH(start_server, stop_server,
+               cmocka_unit_test(renews_only_what_failed_by_that_record_and_code),
+               cmocka_unit_test(renews_nothing_where_there_is_no_status),
                cmocka_unit_test(writes_queued_with_a_life_and_only_where_nothing_stands),
                cmocka_unit_test(pipelines_more_ids_than_fit_one_round),
                cmocka_unit_test(gives_unknown_for_a_key_that_is_absent),
