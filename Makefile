@@ -237,6 +237,7 @@ check: deps                                       ## lint, test and sanitizers
 check-all: check                                  ## everything, the long ones too
 	$(Q)$(SUBMAKE) check-clients
 	$(Q)$(SUBMAKE) check-faults
+	$(Q)$(SUBMAKE) soak
 	$(Q)$(SUBMAKE) check-valgrind
 	$(Q)$(SUBMAKE) fuzz FUZZ_SECONDS=600
 
@@ -291,10 +292,14 @@ compile_commands.json: $(BUILD)/sources | packages                 ## for editor
 	$(Q)$(PYTHON) ops/dev/compile_commands.py $(BUILD)/commands $@
 
 # ---- running it -------------------------------------------------------------------------------
-.PHONY: demo bench bench-kernels docs golden
+.PHONY: demo soak bench bench-kernels docs golden
 demo: deps-demo                                   ## broker, Redis, worker and a dozen problems, live
 	$(Q)$(SUBMAKE) all $(MODEL_FILE)
 	$(Q)ops/demo/demo.sh
+
+soak: deps                                        ## workers under random faults for SOAK_SECONDS=600; nothing lost, nothing grows
+	$(Q)$(SUBMAKE) all $(BUILD)/tests/tiny_llama.gguf
+	$(Q).deps/venv/bin/python tests/soak/soak.py
 
 BENCH_MODEL ?= $(MODEL_FILE)
 BENCH_ARGS  ?=
