@@ -113,7 +113,8 @@ static const char status_script_seal[] = PROLOGUE PUT OUTCOME
     "end\n"
     "return out\n";
 
-/* What another outcome left sealed goes first: a status never mixes two. */
+/* What another outcome left sealed goes first: a status never mixes two. The life of an owned key
+ * began at its claim or its last renewal: that is near enough, and one command less. */
 static const char status_script_finish[] = PROLOGUE PUT
     "local names = {'state', 'fingerprint', 'attempt', 'finished_at', 'prompt_tokens',\n"
     "  'completion_tokens', 'error_code', 'error_message', 'result_topic', 'result_partition',\n"
@@ -145,7 +146,7 @@ static const char status_script_finish[] = PROLOGUE PUT
     "    if owner or sealed then\n"
     "      call('HDEL', key, 'owner', 'claim', 'lease_until', 'sealed', 'running_attempt')\n"
     "    end\n"
-    "    call('EXPIRE', key, ttl)\n"
+    "    if not owner then call('EXPIRE', key, ttl) end\n"
     "    tell(key, state)\n"
     "    out[i] = 1\n"
     "  end\n"
@@ -167,9 +168,9 @@ static const char status_script_renew[] = PROLOGUE CLOCK
     "    if not current and attempt ~= '0' then call('HSET', key, 'attempt', attempt) end\n"
     "    if not state then\n"
     "      call('HSET', key, 'state', 'queued')\n"
-    "      call('EXPIRE', key, ttl)\n"
     "      tell(key, 'queued')\n"
     "    end\n"
+    "    call('EXPIRE', key, ttl)\n"
     "    out[i] = got[4] and 2 or 1\n"
     "  end\n"
     "end\n"

@@ -389,28 +389,33 @@ static void send_command(struct status_command *command, uint32_t caller, uint32
     redisAppendFormattedCommand(redis, command->joined.data, command->joined.size);
 }
 
-/* All calls of this step by the same caller with the same script, as few commands. */
-static void send_group(enum status_script script, uint32_t caller, uint32_t lease,
-                       struct status_command_list *sent) {
-    struct status_command *command = NULL;
+/* All calls of this step, those of the same script, caller and lease in as few commands as hold
+ * them. */
+static void send_calls(struct status_command_list *sent) {
+    static struct status_command *open[STATUS_SCRIPT_COUNT][CALLERS][LEASES];
     for (uint64_t i = 0; i < SEQUENCES; i++) {
-        if (sequences[i].call != (int)script || sequences[i].caller != caller ||
-            sequences[i].lease != lease) {
+        const struct sequence *sequence = &sequences[i];
+        if (sequence->call >= STATUS_SCRIPT_COUNT) {
             continue;
         }
-        if (command == NULL) {
-            command = status_command_new(script);
+        struct status_command **command = &open[sequence->call][sequence->caller][sequence->lease];
+        if (*command == NULL) {
+            *command = status_command_new((enum status_script)sequence->call);
         }
-        gather(command, &sequences[i], i);
-        if (command->key_count == STATUS_COMMAND_KEYS_MAX) {
-            send_command(command, caller, lease);
-            status_command_append(sent, command);
-            command = NULL;
+        gather(*command, sequence, i);
+        if ((*command)->key_count == STATUS_COMMAND_KEYS_MAX) {
+            send_command(*command, sequence->caller, sequence->lease);
+            status_command_append(sent, *command);
+            *command = NULL;
         }
     }
-    if (command != NULL) {
-        send_command(command, caller, lease);
-        status_command_append(sent, command);
+    for (uint32_t i = 0; i < STATUS_SCRIPT_COUNT * CALLERS * LEASES; i++) {
+        struct status_command **command = &open[0][0][0] + i;
+        if (*command != NULL) {
+            send_command(*command, i / LEASES % CALLERS, i % LEASES);
+            status_command_append(sent, *command);
+            *command = NULL;
+        }
     }
 }
 
@@ -450,13 +455,7 @@ static int64_t run_step(void) {
     struct status_command_list sent = {0};
     send_others();
     int64_t before_ms = server_now_ms();
-    for (int script = 0; script < STATUS_SCRIPT_COUNT; script++) {
-        for (uint32_t caller = 0; caller < CALLERS; caller++) {
-            for (uint32_t lease = 0; lease < LEASES; lease++) {
-                send_group((enum status_script)script, caller, lease, &sent);
-            }
-        }
-    }
+    send_calls(&sent);
     static redisReply *replies[SEQUENCES];
     size_t count = 0;
     for (const struct status_command *at = sent.head; at != NULL; at = at->next) {

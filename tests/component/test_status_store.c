@@ -317,12 +317,17 @@ static void never_mixes_a_finish_with_another_sealed_outcome(void **state) {
 }
 
 static void lets_a_status_live_for_its_time(void **state) {
-    static const char *const ids[] = {"ttl-claim", "ttl-seal", "ttl-finish", "ttl-advance"};
+    static const char *const ids[] = {"ttl-claim", "ttl-seal", "ttl-finish", "ttl-advance",
+                                      "ttl-renew"};
     struct status_store_finish seal = done("ttl-seal"), end = done("ttl-finish");
     status_rig_claim("ttl-claim", "f", 1);
     status_rig_seal(&seal);
     status_rig_finish(&end);
     status_rig_advance("ttl-advance", 0, NULL);
+    status_rig_claim("ttl-renew", "f", 1);
+    status_rig_order("PERSIST solfleet:job:{ttl-renew}");
+    status_store_renew(status_rig.store, 1, "ttl-renew", 1);
+    status_rig_settle();
     for (size_t i = 0; i < sizeof ids / sizeof ids[0]; i++) {
         redisReply *reply = redisCommand(status_rig.direct, "TTL solfleet:job:{%s}", ids[i]);
         assert_in_range(reply->integer, 90, 100);
