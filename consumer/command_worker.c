@@ -18,8 +18,10 @@
 #define STEP_MS_MAX 1000
 #define JOIN_MS 1000 /* how long one question to the broker may take at start */
 #define JOIN_PAUSE_MS 500
-#define CLOSE_SECONDS_MAX 20 /* for leaving the group and closing, after the drain */
-#define COMMIT_SECONDS_MAX 5 /* for the last commits, when jobs have to be given back */
+#define GIVE_BACK_MS_MAX 2000 /* for what the drain had no time for to be given back */
+/* From the signal on a shutdown takes drain_timeout_ms and so long at most: for giving back, for
+ * leaving the group, for the engine's step under way, and for closing the clients. */
+#define SHUTDOWN_SLACK_SECONDS 10
 
 struct command_worker {
     struct config config;
@@ -120,14 +122,12 @@ static bool command_worker_serve(struct command_worker *run) {
     return true;
 }
 
-/* Finishes what is in flight, within its time. */
+/* Finishes what runs, within its time; what is left then is given back. */
 static void command_worker_drain(struct command_worker *run) {
-    int64_t timeout_ns = run->config.drain_timeout_ms * CLOCK_NS_PER_MS;
-    int64_t end_ns = clock_monotonic_ns(NULL) + timeout_ns;
+    int64_t timeout_ms = run->config.drain_timeout_ms + GIVE_BACK_MS_MAX;
+    int64_t end_ns = clock_monotonic_ns(NULL) + timeout_ms * CLOCK_NS_PER_MS;
     log_write(&run->log, LOG_LEVEL_INFO, "worker.drain",
               LOG_FIELDS(log_int("timeout_ms", run->config.drain_timeout_ms)));
-    shutdown_watch((unsigned)(run->config.drain_timeout_ms / 1000) + COMMIT_SECONDS_MAX +
-                   CLOSE_SECONDS_MAX);
     worker_drain(run->worker);
     int64_t left_ns;
     while (!worker_is_drained(run->worker) && (left_ns = end_ns - clock_monotonic_ns(NULL)) > 0) {
@@ -143,7 +143,7 @@ static int command_worker_report(struct command_worker *run) {
     struct worker_stats worker;
     engine_stats(run->engine, &engine);
     worker_stats(run->worker, &worker);
-    bool redelivered = !worker_is_drained(run->worker);
+    bool redelivered = !worker_is_drained(run->worker) || worker.given_back_in_drain > 0;
     worker_report_statistics(stdout, run->config.json, &engine, &worker);
     return redelivered ? COMMAND_EXIT_REDELIVERED : COMMAND_EXIT_OK;
 }
@@ -153,12 +153,13 @@ static int command_worker_work(struct command_worker *run) {
     if (code != COMMAND_EXIT_OK || !command_worker_join(run)) {
         return code;
     }
-    if (!command_worker_serve(run)) {
-        command_worker_report(run);
-        return COMMAND_EXIT_REDELIVERED;
+    bool has_failed = !command_worker_serve(run);
+    if (has_failed) {
+        shutdown_want(); /* what it held is given back, and the watch is set */
     }
     command_worker_drain(run);
-    return command_worker_report(run);
+    code = command_worker_report(run);
+    return has_failed ? COMMAND_EXIT_REDELIVERED : code;
 }
 
 static int command_worker_run(int argc, char **argv) {
@@ -174,9 +175,12 @@ static int command_worker_run(int argc, char **argv) {
     if (config_start(&run.config, &spec, argc, argv, &code) == 0) {
         command_worker_make_name(&run);
         log_init(&run.log, STDERR_FILENO, command_worker_level(run.config.log_level), NULL);
-        shutdown_open(COMMAND_EXIT_REDELIVERED);
+        shutdown_open(COMMAND_EXIT_REDELIVERED,
+                      (unsigned)(run.config.drain_timeout_ms / 1000) + SHUTDOWN_SLACK_SECONDS);
         code = command_worker_work(&run);
-        shutdown_watch(CLOSE_SECONDS_MAX);
+        if (!shutdown_is_wanted()) { /* it could not start: closing is bounded all the same */
+            shutdown_watch(SHUTDOWN_SLACK_SECONDS);
+        }
         worker_close(run.worker);
         engine_close(run.engine);
         shutdown_close();

@@ -9,9 +9,9 @@
  * A job is an orphan while none of its records belongs to this worker any more. An orphan begins
  * nothing: what has not begun to run is given back at once, what runs may end within a grace.
  *
- * Invariants, which test_job_life walks the whole table for: nothing is published that was not
- * offered to be sealed before; nothing that is sealed is stopped, given back or run; a ticket of the
- * engine is left only by its final event; every life can come to its end.
+ * Invariants, for which test_job_life walks the whole table: nothing is published that was not
+ * offered to be sealed before; nothing that is sealed is stopped, given back or run; the engine is
+ * left only by a ticket's final event; every life can come to its end.
  *
  * Pure: no time, no I/O, any thread. Refuses to know Kafka, Redis and the engine. */
 #ifndef SOLFLEET_CONSUMER_JOB_LIFE_H

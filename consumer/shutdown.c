@@ -14,6 +14,7 @@ static const char shutdown_twice[] = "solfleet: second signal; ending at once\n"
 /* Written by signal handlers. */
 static volatile sig_atomic_t shutdown_wanted;
 static volatile sig_atomic_t shutdown_code;
+static volatile sig_atomic_t shutdown_seconds;
 static volatile sig_atomic_t shutdown_event = -1;
 static struct sigaction shutdown_before[3];
 static const int shutdown_signals[3] = {SIGTERM, SIGINT, SIGALRM};
@@ -38,15 +39,19 @@ static void shutdown_on_signal(int number) {
 
 void shutdown_want(void) {
     static const uint64_t one = 1;
+    if (!shutdown_wanted && shutdown_seconds > 0) {
+        alarm((unsigned)shutdown_seconds);
+    }
     shutdown_wanted = 1;
     ssize_t written = write(shutdown_event, &one, sizeof one);
     (void)written;
 }
 
-void shutdown_open(int exit_code) {
+void shutdown_open(int exit_code, unsigned seconds) {
     assert(shutdown_event == -1);
     shutdown_wanted = 0;
     shutdown_code = exit_code;
+    shutdown_seconds = (sig_atomic_t)seconds;
     shutdown_event = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     assert(shutdown_event >= 0);
     struct sigaction action = {.sa_handler = shutdown_on_signal, .sa_flags = SA_RESTART};

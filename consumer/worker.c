@@ -10,22 +10,20 @@
 
 #include "consumer/params_config.h"
 #include "consumer/topics_hint.h"
+#include "consumer/worker_claim.h"
 #include "consumer/worker_intake.h"
+#include "consumer/worker_lease.h"
+#include "consumer/worker_leave.h"
+#include "consumer/worker_life.h"
+#include "consumer/worker_outcome.h"
 #include "consumer/worker_publish.h"
+#include "consumer/worker_run.h"
 #include "consumer/worker_state.h"
+#include "engine/crash_point.h"
 
+#define WORKER_INCARNATION_BYTES 17
 #define HELD_BYTES_MAX (64u << 20) /* values of records in flight */
 #define HOLD_MS_MAX 250            /* without polling: short beside any time-out of the group */
-#define EVENTS_PER_TAKE 64
-
-void worker_settle(struct worker *worker, struct inflight_job *job) {
-    for (const struct inflight_source *at = &job->source; at != NULL; at = at->next) {
-        kafka_source_settle(worker->source, &at->ref);
-    }
-    kafka_source_release(&job->record);
-    inflight_remove(&worker->inflight, job);
-}
-
 /* ---- wait ---- */
 
 enum watched { WATCH_SOURCE, WATCH_SINK, WATCH_STORE, WATCH_ENGINE, WATCH_WAKE, WATCH_COUNT };
@@ -43,6 +41,11 @@ static int worker_wait_ms(const struct worker *worker, int max_wait_ms) {
     due_ns = worker_sooner(due_ns, status_store_deadline_ns(worker->store));
     due_ns = worker_sooner(due_ns, kafka_source_deadline_ns(worker->source));
     due_ns = worker_sooner(due_ns, backpressure_deadline_ns(&worker->backpressure));
+    due_ns = worker_sooner(due_ns, deadline_heap_first_ns(&worker->due));
+    due_ns = worker_sooner(due_ns, worker->renew_ns);
+    if (worker->is_draining && !worker->is_giving_back) {
+        due_ns = worker_sooner(due_ns, worker->drain_end_ns);
+    }
     if (worker->send_again_ns != 0) {
         due_ns = worker_sooner(due_ns, worker->send_again_ns);
     }
@@ -71,49 +74,14 @@ static void worker_take_answers(struct worker *worker) {
     struct status_store_answer answer;
     while (status_store_take(worker->store, &answer)) {
         struct inflight_job *job = inflight_find(&worker->inflight, answer.ticket);
-        if (answer.is_late) {
-            continue;
-        }
-        assert(job != NULL); /* every entry waits for each of its answers */
-        if (answer.kind == STATUS_STORE_CLAIM) {
-            worker_intake_claimed(worker, job, &answer);
-        } else {
-            worker_settle(worker, job);
-        }
-    }
-}
-
-static int64_t worker_unix_ms_of(const struct worker *worker, int64_t ns) {
-    int64_t ago_ns = clock_monotonic_ns(worker->options.clock) - ns;
-    return clock_unix_ms(worker->options.clock) - ago_ns / CLOCK_NS_PER_MS;
-}
-
-static void worker_take_progress(struct worker *worker, struct inflight_job *job,
-                                 const struct engine_event *event) {
-    bool started = event->kind == ENGINE_EVENT_STARTED;
-    struct status_store_advance advance = {
-        .request_id = job->request_id,
-        .attempt = job->attempt,
-        .started_unix_ms = started ? worker_unix_ms_of(worker, event->started_ns) : -1,
-        .prompt_tokens = event->usage.prompt_tokens,
-        .completion_tokens = event->usage.completion_tokens,
-        .text = event->text};
-    status_store_advance(worker->store, &advance);
-}
-
-static void worker_take_events(struct worker *worker) {
-    struct engine_event events[EVENTS_PER_TAKE];
-    size_t count;
-    while ((count = engine_take_events(worker->engine, events, EVENTS_PER_TAKE)) > 0) {
-        for (size_t i = 0; i < count; i++) {
-            struct inflight_job *job = inflight_find(&worker->inflight, events[i].ticket);
-            assert(job != NULL && job->state == INFLIGHT_RUNNING);
-            if (events[i].kind == ENGINE_EVENT_FINISHED) {
-                worker_publish_answer(worker, job, &events[i]);
-            } else {
-                worker_take_progress(worker, job, &events[i]);
-            }
-            engine_event_deinit(&events[i]);
+        switch (answer.kind) {
+        case STATUS_STORE_CLAIM: worker_claim_answered(worker, job, &answer); break;
+        case STATUS_STORE_RENEW: worker_lease_answered(worker, &answer); break;
+        case STATUS_STORE_SEAL: worker_outcome_sealed(worker, job, &answer); break;
+        case STATUS_STORE_FINISH:
+            crash_point("status_written");
+            worker_life(worker, job, JOB_LIFE_WRITE);
+            break;
         }
     }
 }
@@ -122,22 +90,29 @@ static void worker_take_events(struct worker *worker) {
 static void worker_pace(struct worker *worker) {
     struct backpressure_load load = {.jobs = worker->inflight.count,
                                      .bytes = worker->inflight.value_bytes,
-                                     .engine_is_busy = worker->waiting.head != NULL};
+                                     .engine_is_busy = worker->waiting.head != NULL ||
+                                                       worker->suspects.head != NULL};
     enum backpressure_advice before = worker->backpressure.advice;
     enum backpressure_advice advice = backpressure_update(
         &worker->backpressure, &load, clock_monotonic_ns(worker->options.clock));
     worker->has_more |= before == BACKPRESSURE_HOLD && advice != BACKPRESSURE_HOLD;
     kafka_source_pause(worker->source, advice == BACKPRESSURE_PAUSE || worker->is_draining);
-    if (worker->is_draining && !worker->engine_is_draining && worker->waiting.head == NULL) {
+    if (worker->is_draining && !worker->engine_is_draining && worker->waiting.head == NULL &&
+        worker->suspects.head == NULL) {
         worker->engine_is_draining = engine_drain(worker->engine);
     }
 }
 
-static enum worker_status worker_check(struct worker *worker, char *err, size_t err_bytes) {
+static enum worker_status worker_check(const struct worker *worker, char *err, size_t err_bytes) {
     char why[256];
     const char *who = NULL;
-    if (engine_has_failed(worker->engine, why, sizeof why)) {
+    bool needs_engine = !worker->is_draining; /* otherwise what it had has been given back */
+    if (needs_engine && engine_has_failed(worker->engine, why, sizeof why)) {
         who = "engine";
+    } else if (needs_engine && worker->has_given_up) {
+        who = "engine";
+        snprintf(why, sizeof why, "failed %u times in a row without a finished job",
+                 worker->failures_in_a_row);
     } else if (kafka_source_has_failed(worker->source, why, sizeof why)) {
         who = "Kafka consumer";
     } else if (kafka_sink_has_failed(worker->sink, why, sizeof why)) {
@@ -154,10 +129,13 @@ enum worker_status worker_step(struct worker *worker, int max_wait_ms, char *err
                                size_t err_bytes) {
     worker_wait(worker, max_wait_ms);
     worker_intake_receive(worker);
+    worker_leave_step(worker);
     worker_take_answers(worker);
-    worker_intake_submit(worker);
-    worker_take_events(worker);
+    worker_leave_take_due(worker);
+    worker_run_submit(worker);
+    worker_run_take_events(worker);
     worker_publish_step(worker);
+    worker_lease_step(worker);
     status_store_flush(worker->store);
     kafka_source_commit(worker->source, worker->is_draining && worker->inflight.count == 0);
     worker_pace(worker);
@@ -182,32 +160,23 @@ static void worker_init_backpressure(struct worker *worker) {
                                                  .hold_ns = HOLD_MS_MAX * CLOCK_NS_PER_MS};
 }
 
-/* The session time-out: who holds partitions no longer holds jobs no longer. */
-static int64_t worker_lease_ms(const struct config *config) {
-    int64_t lease_ms = 45000; /* librdkafka's default */
-    for (size_t i = 0; i < config->kafka_count; i++) {
-        if (strcmp(config->kafka[i].name, "session.timeout.ms") == 0) {
-            lease_ms = strtoll(config->kafka[i].value, NULL, 10);
-        }
-    }
-    return lease_ms > 0 ? lease_ms : 1;
-}
-
-static void worker_make_incarnation(struct worker *worker) {
+/* Tells this process from one before it of the same name. */
+static void worker_make_incarnation(char out[WORKER_INCARNATION_BYTES]) {
     uint64_t random;
-    ssize_t size = getrandom(&random, sizeof random, 0);
-    assert(size == sizeof random);
-    (void)size;
-    snprintf(worker->incarnation, sizeof worker->incarnation, "%016" PRIx64, random);
+    ssize_t got = getrandom(&random, sizeof random, 0);
+    assert(got == (ssize_t)sizeof random);
+    snprintf(out, WORKER_INCARNATION_BYTES, "%016" PRIx64, random);
 }
 
 static bool worker_open_store(struct worker *worker, char *err, size_t err_bytes) {
     const struct config *config = worker->config;
+    char incarnation[WORKER_INCARNATION_BYTES];
+    worker_make_incarnation(incarnation);
     struct status_store_options options = {.address = config->redis,
                                            .prefix = config->key_prefix,
                                            .worker = worker->options.name,
-                                           .incarnation = worker->incarnation,
-                                           .lease_ms = worker_lease_ms(config),
+                                           .incarnation = incarnation,
+                                           .lease_ms = worker->lease_ns / CLOCK_NS_PER_MS,
                                            .ttl_s = config->status_ttl_s,
                                            .claim_timeout_ms = config->redis_claim_timeout_ms,
                                            .link_timeout_ms = config->redis_timeout_ms,
@@ -216,7 +185,6 @@ static bool worker_open_store(struct worker *worker, char *err, size_t err_bytes
                                                (size_t)config->result_max_bytes_in_status,
                                            .clock = worker->options.clock,
                                            .log = worker->options.log};
-    worker_make_incarnation(worker);
     return status_store_open(&options, &worker->store, err, err_bytes);
 }
 
@@ -242,9 +210,11 @@ enum worker_status worker_open(const struct worker_options *options, struct work
     worker->limits.value_bytes_max = (size_t)worker->config->max_job_bytes;
     worker->limits.default_timeout_ms = worker->config->default_timeout_ms;
     worker->limits.default_params = &worker->default_params;
+    worker->lease_ns = worker_lease_ms(worker->config) * CLOCK_NS_PER_MS;
     worker_init_backpressure(worker);
+    uint32_t capacity = worker->backpressure.jobs_high + WORKER_RECEIVE_MAX;
     bool has_room =
-        inflight_init(&worker->inflight, worker->backpressure.jobs_high + WORKER_RECEIVE_MAX);
+        inflight_init(&worker->inflight, capacity) && deadline_heap_init(&worker->due, capacity);
     assert(has_room);
     if (!params_config_read(worker->config, &worker->default_params, err, err_bytes) ||
         !worker_open_parts(worker, err, err_bytes)) {
@@ -305,7 +275,12 @@ enum worker_status worker_join(struct worker *worker, int timeout_ms, char *err,
 }
 
 void worker_drain(struct worker *worker) {
+    int64_t timeout_ns = worker->config->drain_timeout_ms * CLOCK_NS_PER_MS;
     worker->is_draining = true;
+    worker->engine_is_gone = engine_has_failed(worker->engine, NULL, 0);
+    bool is_useless = worker->engine_is_gone || worker->has_given_up;
+    worker->drain_end_ns =
+        clock_monotonic_ns(worker->options.clock) + (is_useless ? 0 : timeout_ns);
     kafka_source_pause(worker->source, true);
 }
 
@@ -313,13 +288,17 @@ bool worker_is_drained(const struct worker *worker) {
     struct status_store_stats store;
     status_store_stats(worker->store, &store);
     bool replays = store.is_up && store.backlog_count > 0;
-    return worker->inflight.count == 0 && kafka_source_is_committed(worker->source) && !replays;
+    bool has_left = !worker->is_draining || kafka_source_has_left(worker->source);
+    return worker->inflight.count == 0 && kafka_source_is_committed(worker->source) && !replays &&
+           has_left;
 }
 
 void worker_stats(const struct worker *worker, struct worker_stats *out) {
     *out = worker->stats;
     out->in_flight = worker->inflight.count;
-    out->is_ready = kafka_source_is_assigned(worker->source);
+    out->in_engine = worker->in_engine;
+    out->is_alone = worker->alone_ticket != 0;
+    out->is_ready = kafka_source_is_assigned(worker->source) && !worker->has_given_up;
     out->is_full = worker->backpressure.advice != BACKPRESSURE_TAKE;
     kafka_source_stats(worker->source, &out->source);
     status_store_stats(worker->store, &out->store);
@@ -336,5 +315,6 @@ void worker_close(struct worker *worker) {
     kafka_sink_close(worker->sink);
     status_store_close(worker->store);
     inflight_deinit(&worker->inflight);
+    deadline_heap_deinit(&worker->due);
     free(worker);
 }

@@ -26,7 +26,7 @@ enum worker_status {
     WORKER_OK = 0,
     WORKER_BAD_SETTING, /* err says which: correct it */
     WORKER_NOT_YET,     /* a topic or the broker is missing: err says what to do; ask again */
-    WORKER_FAILED       /* err says why: close and exit; what is not committed comes again */
+    WORKER_FAILED       /* err says why: drain, if that can be, close and exit */
 };
 
 struct worker_options {
@@ -41,6 +41,16 @@ struct worker_options {
 struct worker_stats {
     uint64_t done, failed, expired, cancelled; /* results acknowledged, by status */
     uint64_t dead_letters, conflicts, duplicates;
+    uint64_t joined;   /* records whose job another ticket here answers */
+    uint64_t adopted;  /* outcomes that stood sealed before ours */
+    uint64_t poisoned; /* jobs that had killed too many workers */
+    uint64_t leases_lost;
+    uint64_t given_back;          /* jobs left for others to do */
+    uint64_t given_back_in_drain; /* of those, since worker_drain */
+    uint64_t engine_failures;     /* jobs that ended with engine_failed */
+    uint32_t parked;              /* that another worker has, now */
+    uint32_t in_engine;
+    bool is_alone;      /* the job in the engine is a suspect */
     uint32_t in_flight; /* received, not settled */
     bool is_ready;
     bool is_full; /* takes nothing more for now */
@@ -59,10 +69,12 @@ enum worker_status worker_join(struct worker *worker, int timeout_ms, char *err,
 enum worker_status worker_step(struct worker *worker, int max_wait_ms, char *err, size_t err_bytes)
     __attribute__((warn_unused_result));
 
-/* From now on nothing is received; what is in flight goes on. */
+/* From now on nothing is received. Leaves the group, gives back what has not begun to run, and lets
+ * the rest run for drain_timeout_ms; then that is given back, too. Without Redis it runs first, and
+ * the group is left after. When the engine has failed nothing is let run. */
 void worker_drain(struct worker *worker);
-/* Nothing is in flight, everything settled is committed, and every status is written, where Redis
- * is there. */
+/* Nothing is in flight, everything settled is committed, every status is written, where Redis is
+ * there, and, after worker_drain, the group is left. */
 bool worker_is_drained(const struct worker *worker);
 
 void worker_stats(const struct worker *worker, struct worker_stats *out);

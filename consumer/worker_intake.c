@@ -4,8 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "consumer/worker_publish.h"
+#include "consumer/worker_claim.h"
+#include "consumer/worker_life.h"
 #include "consumer/worker_state.h"
+#include "engine/crash_point.h"
 
 /* ---- receive ---- */
 
@@ -53,15 +55,30 @@ static bool worker_intake_decode(struct worker *worker, struct inflight_job *job
     return true;
 }
 
-static void worker_intake_claim(struct worker *worker, struct inflight_job *job,
-                                bool only_if_queued) {
-    struct status_store_claim claim = {.request_id = job->request_id,
-                                       .source = job->source.ref,
-                                       .fingerprint = job->fingerprint,
-                                       .queued_unix_ms = job->timestamp_unix_ms,
-                                       .only_if_queued = only_if_queued};
-    job->state = INFLIGHT_CLAIMING;
-    status_store_claim(worker->store, job->ticket, &claim);
+/* Keeps what the result will need; the engine needs none of it. */
+static void worker_intake_remember(struct inflight_job *job) {
+    struct record_header headers[RECORD_HEADERS_MAX];
+    size_t count = kafka_source_headers(&job->record, headers, RECORD_HEADERS_MAX);
+    carried_headers_copy(&job->headers, headers, count);
+    inflight_copy_params(job, &job->job.params);
+    job->is_problem = job->job.kind == JOB_PROBLEM;
+    memcpy(job->code_language, job->job.problem.code_language, sizeof job->code_language);
+    memcpy(job->request_id, job->job.request_id, sizeof job->request_id);
+    job->progress = job->job.progress;
+    job->metadata = job->job.metadata;
+    job->reply_topic = job->job.reply_topic;
+    job->job.metadata = job->job.reply_topic = NULL;
+}
+
+/* Whose record it is that is no job. False when nobody can be asked about it. */
+static bool worker_intake_take_malformed(struct worker *worker, struct inflight_job *job) {
+    job->is_malformed = true;
+    if (job->fingerprint[0] == '\0') {
+        return false; /* nothing can be claimed without */
+    }
+    worker_intake_read_id(worker, job);
+    job->id_is_key = job->request_id[0] == '\0' && worker_intake_take_key(job);
+    return job->request_id[0] != '\0';
 }
 
 static void worker_intake_take_record(struct worker *worker, const struct record *record) {
@@ -71,25 +88,15 @@ static void worker_intake_take_record(struct worker *worker, const struct record
     job->record = *record;
     job->timestamp_unix_ms = record->timestamp_unix_ms >= 0 ? record->timestamp_unix_ms
                                                             : clock_unix_ms(worker->options.clock);
-    if (!worker_intake_take_fingerprint(job)) { /* nothing can be claimed without */
-        job->is_malformed = true;
-        worker_publish_dead_letter(worker, job);
+    job->started_unix_ms = -1;
+    crash_point("received");
+    if (worker_intake_take_fingerprint(job) && worker_intake_decode(worker, job)) {
+        worker_intake_remember(job);
+    } else if (!worker_intake_take_malformed(worker, job)) {
+        worker_life(worker, job, JOB_LIFE_IS_CONFLICT); /* nobody's: a dead letter only */
         return;
     }
-    if (worker_intake_decode(worker, job)) {
-        memcpy(job->request_id, job->job.request_id, sizeof job->request_id);
-        worker_intake_claim(worker, job, false);
-        return;
-    }
-    job->is_malformed = true;
-    worker_intake_read_id(worker, job);
-    if (job->request_id[0] != '\0') {
-        worker_intake_claim(worker, job, false);
-    } else if (worker_intake_take_key(job)) {
-        worker_intake_claim(worker, job, true);
-    } else {
-        worker_publish_dead_letter(worker, job);
-    }
+    worker_claim_ask(worker, job);
 }
 
 bool worker_intake_holds(const struct worker *worker) {
@@ -109,87 +116,4 @@ void worker_intake_receive(struct worker *worker) {
         count++;
     }
     worker->has_more = count == WORKER_RECEIVE_MAX;
-}
-
-/* ---- claim ---- */
-
-/* What is no job can be told to its client only where the id is surely its own. */
-static void worker_intake_claimed_malformed(struct worker *worker, struct inflight_job *job,
-                                            const struct status_store_answer *answer) {
-    if (answer->claimed == STATUS_STORE_DONE) {
-        worker->stats.duplicates++;
-        worker_settle(worker, job);
-        return;
-    }
-    if (answer->claimed == STATUS_STORE_NEW && answer->reached) {
-        worker_publish_failure(worker, job);
-    }
-    worker_publish_dead_letter(worker, job);
-}
-
-/* Keeps what the result will need; the engine needs none of it. */
-static void worker_intake_remember(struct worker *worker, struct inflight_job *job) {
-    (void)worker;
-    struct record_header headers[RECORD_HEADERS_MAX];
-    size_t count = kafka_source_headers(&job->record, headers, RECORD_HEADERS_MAX);
-    carried_headers_copy(&job->headers, headers, count);
-    inflight_copy_params(job, &job->job.params);
-    job->is_problem = job->job.kind == JOB_PROBLEM;
-    memcpy(job->code_language, job->job.problem.code_language, sizeof job->code_language);
-    job->progress = job->job.progress;
-    job->metadata = job->job.metadata;
-    job->reply_topic = job->job.reply_topic;
-    job->job.metadata = job->job.reply_topic = NULL;
-}
-
-void worker_intake_claimed(struct worker *worker, struct inflight_job *job,
-                           const struct status_store_answer *answer) {
-    job->attempt = answer->attempt;
-    if (job->is_malformed) {
-        worker_intake_claimed_malformed(worker, job, answer);
-        return;
-    }
-    switch (answer->claimed) {
-    case STATUS_STORE_DONE:
-        worker->stats.duplicates++;
-        worker_settle(worker, job);
-        return;
-    case STATUS_STORE_CONFLICT:
-        worker->stats.conflicts++;
-        error_set(&job->error, ERROR_CONFLICT, "request_id",
-                  "belongs to another job with other content");
-        worker_publish_dead_letter(worker, job);
-        return;
-    case STATUS_STORE_NEW:
-    case STATUS_STORE_SEALED:
-    case STATUS_STORE_RUNNING_HERE:
-    case STATUS_STORE_RUNNING_ELSEWHERE:
-    case STATUS_STORE_POISON:
-    case STATUS_STORE_NONE: /* the key is unusable: there will be a result, but no status */ break;
-    }
-    worker_intake_remember(worker, job);
-    job->state = INFLIGHT_WAITING;
-    inflight_list_append(&worker->waiting, job);
-}
-
-/* ---- submit ---- */
-
-void worker_intake_submit(struct worker *worker) {
-    while (worker->waiting.head != NULL) {
-        struct inflight_job *job = worker->waiting.head;
-        enum engine_status status =
-            engine_submit(worker->engine, job->ticket, &job->job, &job->error);
-        if (status == ENGINE_BUSY || status == ENGINE_FAILED) {
-            return;
-        }
-        inflight_list_take(&worker->waiting);
-        if (status == ENGINE_OK) {
-            job->state = INFLIGHT_RUNNING;
-            job->has_job = false;
-            kafka_source_release(&job->record);
-        } else {
-            assert(status == ENGINE_REJECTED);
-            worker_publish_failure(worker, job);
-        }
-    }
 }

@@ -1,21 +1,22 @@
-/* The worker's way out: results and dead letters on their topics, then the status, then settled.
+/* The worker's way out: results and dead letters on their topics, acknowledged by the brokers.
  * Steps of worker.c, on its thread. */
 #ifndef SOLFLEET_CONSUMER_WORKER_PUBLISH_H
 #define SOLFLEET_CONSUMER_WORKER_PUBLISH_H
 
+#include <stddef.h>
+
 struct worker;
 struct inflight_job;
-struct engine_event;
 
-/* The answer of the engine is to be published. */
-void worker_publish_answer(struct worker *worker, struct inflight_job *job,
-                           struct engine_event *event);
-/* A failed result is to be published, for job->error. */
-void worker_publish_failure(struct worker *worker, struct inflight_job *job);
-/* The record is to go to the dead-letter topic, for job->error. */
-void worker_publish_dead_letter(struct worker *worker, struct inflight_job *job);
+/* The most bytes that the job's result may have in its topic, as far as is known now. */
+size_t worker_publish_room(const struct worker *worker, const struct inflight_job *job);
 
-/* Hands over what is to be sent, takes reports, writes terminal statuses. */
+/* The job's outcome is to be published, with a dead letter where that is unsent. */
+void worker_publish_result(struct worker *worker, struct inflight_job *job);
+/* Only the record is to go to the dead-letter topic, for job->error. */
+void worker_publish_letter(struct worker *worker, struct inflight_job *job);
+
+/* Takes reports, and hands over what is to be sent. */
 void worker_publish_step(struct worker *worker);
 
 #endif

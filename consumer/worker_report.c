@@ -35,6 +35,11 @@ static uint64_t worker_report_unwritten(const struct worker_stats *worker) {
     return worker->store.backlog_count + worker->store.dropped_total;
 }
 
+/* Jobs that others have to do: given back while it ended, or still held at the end. */
+static uint64_t worker_report_given_back(const struct worker_stats *worker) {
+    return worker->given_back_in_drain + worker->in_flight;
+}
+
 static void worker_report_text(FILE *out, const struct engine_stats *engine,
                                const struct worker_stats *worker) {
     struct averages average = worker_report_averages(engine);
@@ -56,7 +61,12 @@ static void worker_report_text(FILE *out, const struct engine_stats *engine,
     fprintf(out, "failed              %" PRIu64 "\n", worker->failed);
     fprintf(out, "dead letters        %" PRIu64 "\n", worker->dead_letters);
     fprintf(out, "duplicates          %" PRIu64 "\n", worker->duplicates);
-    fprintf(out, "given back          %u\n", worker->in_flight);
+    fprintf(out, "given back          %" PRIu64 "\n", worker_report_given_back(worker));
+    fprintf(out, "joined              %" PRIu64 "\n", worker->joined);
+    fprintf(out, "sealed before       %" PRIu64 "\n", worker->adopted);
+    fprintf(out, "poison              %" PRIu64 "\n", worker->poisoned);
+    fprintf(out, "leases lost         %" PRIu64 "\n", worker->leases_lost);
+    fprintf(out, "engine failures     %" PRIu64 "\n", worker->engine_failures);
     fprintf(out, "statuses unwritten  %" PRIu64 "\n", worker_report_unwritten(worker));
 }
 
@@ -75,11 +85,14 @@ static void worker_report_json(FILE *out, const struct engine_stats *engine,
     }
     fprintf(out,
             "},\"done\":%" PRIu64 ",\"failed\":%" PRIu64 ",\"dead_letters\":%" PRIu64
-            ",\"duplicates\":%" PRIu64 ",\"given_back\":%u,\"tokens_reused\":%" PRIu64
+            ",\"duplicates\":%" PRIu64 ",\"given_back\":%" PRIu64 ",\"joined\":%" PRIu64
+            ",\"sealed_before\":%" PRIu64 ",\"poison\":%" PRIu64 ",\"leases_lost\":%" PRIu64
+            ",\"engine_failures\":%" PRIu64 ",\"tokens_reused\":%" PRIu64
             ",\"preemptions\":%" PRIu64 ",\"tokens_recomputed\":%" PRIu64 "}\n",
             worker->done, worker->failed, worker->dead_letters, worker->duplicates,
-            worker->in_flight, engine->cached_tokens_total, engine->preemptions_total,
-            engine->recomputed_tokens_total);
+            worker_report_given_back(worker), worker->joined, worker->adopted, worker->poisoned,
+            worker->leases_lost, worker->engine_failures, engine->cached_tokens_total,
+            engine->preemptions_total, engine->recomputed_tokens_total);
 }
 
 void worker_report_statistics(FILE *out, bool json, const struct engine_stats *engine,

@@ -111,12 +111,15 @@ char *worker_result_finished(const struct worker_result_context *context,
     return bytes;
 }
 
-char *worker_result_failed(const struct worker_result_context *context,
-                           const struct inflight_job *job, bool brief, size_t *size) {
+char *worker_result_unanswered(const struct worker_result_context *context,
+                               const struct inflight_job *job, enum status_state state, bool brief,
+                               size_t *size) {
     struct result result;
     worker_result_begin(context, job, &result);
-    result.status = RESULT_FAILED;
-    result.finish_reason = FINISH_ERROR;
+    result.status = worker_result_status(state);
+    result.finish_reason = state == STATUS_CANCELLED ? FINISH_CANCELLED
+                           : state == STATUS_EXPIRED ? FINISH_DEADLINE
+                                                     : FINISH_ERROR;
     result.error = job->error;
     result.timings = (struct result_timings){
         .queue_ms = -1,

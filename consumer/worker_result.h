@@ -23,9 +23,10 @@ char *worker_result_finished(const struct worker_result_context *context,
                              const struct inflight_job *job, const struct engine_event *event,
                              size_t *size);
 
-/* The record's value for a job that failed by job->error without an answer; `brief` leaves out all
+/* The record's value for a job that ended without an answer, by job->error; `brief` leaves out all
  * that the client sent. Owned by the caller. */
-char *worker_result_failed(const struct worker_result_context *context,
-                           const struct inflight_job *job, bool brief, size_t *size);
+char *worker_result_unanswered(const struct worker_result_context *context,
+                               const struct inflight_job *job, enum status_state state, bool brief,
+                               size_t *size);
 
 #endif

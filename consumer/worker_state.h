@@ -8,6 +8,7 @@
 #include "consumer/kafka_sink.h"
 #include "consumer/worker.h"
 #include "engine/clock.h"
+#include "engine/deadline_heap.h"
 #include "engine/engine.h"
 #include "engine/log.h"
 
@@ -26,17 +27,29 @@ struct worker {
     struct status_store *store;
     char incarnation[17]; /* of this process, among all that ever bear its name */
     struct inflight inflight;
-    struct inflight_list waiting; /* for room in the engine, in the order they came */
-    struct inflight_list unsent;  /* results and dead letters to be handed to the sink */
+    struct inflight_list waiting;     /* for room in the engine, in the order they came */
+    struct inflight_list suspects;    /* to be alone in the engine: their owners died before */
+    struct inflight_list progressing; /* what their status does not say yet is to be sent */
+    struct inflight_list unsent;      /* results and dead letters to be handed to the sink */
+    struct deadline_heap due;         /* parked, resting, and orphans that run, by slot */
     struct backpressure backpressure;
 
+    int64_t lease_ns; /* how long a claim holds */
+    int64_t renew_ns; /* when all leases are renewed next */
+    uint32_t in_engine;
+    uint64_t alone_ticket; /* the suspect in the engine; 0 = none */
+    bool has_unsent_stops; /* the engine had no room for a cancel */
+
+    uint32_t failures_in_a_row; /* of the engine, without a finished job */
+    int64_t failed_ns;          /* when the last was counted */
+    bool has_given_up;          /* on the engine */
+    bool engine_is_gone;        /* nothing comes from it any more */
+
     bool has_more; /* the source had more than one step takes */
-    bool is_draining, engine_is_draining;
+    bool is_draining, engine_is_draining, has_asked_to_leave, is_giving_back;
+    int64_t drain_end_ns;
     int64_t send_again_ns; /* the sink refused: no earlier; 0 = no wait */
     struct worker_stats stats;
 };
-
-/* Everything a job needs is done: its records may be committed. Frees the entry. */
-void worker_settle(struct worker *worker, struct inflight_job *job);
 
 #endif

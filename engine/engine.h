@@ -177,6 +177,7 @@ struct engine_null_options {
     uint32_t answer_bytes;      /* 512 */
     int64_t delay_us;           /* 0: within the next step */
     uint32_t error_every;       /* each n-th job ends with FINISH_ERROR, numeric; 0 = none */
+    uint32_t break_first;       /* the first n jobs end with FINISH_ERROR, engine_failed */
     uint32_t prompt_bytes_max;  /* longer prompts are rejected, prompt_too_long; 0 = none */
     uint64_t fail_after;        /* ENGINE_FAILED once so many jobs have ended; 0 = never */
     struct clock *clock;        /* borrowed; NULL = the real one */

@@ -178,7 +178,9 @@ static void engine_null_end(struct engine_null *null, struct engine_null_work *w
         null->stats.decode_tokens_total += null->options.completion_tokens;
     }
     if (reason == FINISH_ERROR) {
-        error_set(&event.error, ERROR_NUMERIC, NULL, "a fault asked for by error_every");
+        bool is_engine = null->finished_count < null->options.break_first;
+        error_set(&event.error, is_engine ? ERROR_ENGINE_FAILED : ERROR_NUMERIC, NULL,
+                  "a fault asked for by %s", is_engine ? "break_first" : "error_every");
     }
     engine_explain_end(&event, &null->stats);
     memcpy(event.answer_sha256, has_answer ? null->answer_sha256 : null->empty_sha256[reason],
@@ -235,7 +237,8 @@ static int64_t engine_null_finish_due(struct engine_null *null, bool *worked) {
         }
         crash_point_of("in_decode", work->is_marked);
         uint64_t number = null->finished_count + 1;
-        bool fails = null->options.error_every > 0 && number % null->options.error_every == 0;
+        bool fails = number <= null->options.break_first ||
+                     (null->options.error_every > 0 && number % null->options.error_every == 0);
         engine_null_end(null, work, fails ? FINISH_ERROR : FINISH_STOP);
         engine_null_remove(null, null->first);
         ended++;

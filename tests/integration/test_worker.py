@@ -102,8 +102,11 @@ def test_finishes_what_runs_before_it_ends(space, start_worker):
     assert stop(worker) == 0
     assert len(by_id(space.results(5))) == 5
     assert space.status("j4")["state"] == "done"
-    space.await_all_committed()
     assert statistics(worker)["given_back"] == 0
+
+    start_worker(*NULL)  # the first had left the group before they ended: now they are settled
+    space.await_all_committed()
+    assert space.no_more(space.results_topic) == []
 
 
 def test_ends_at_once_at_the_second_signal(space, start_worker):

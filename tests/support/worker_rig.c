@@ -367,6 +367,18 @@ int64_t worker_rig_committed(struct worker_rig *rig, const char *group, int32_t 
     return offset == RD_KAFKA_OFFSET_INVALID ? -1 : offset;
 }
 
+void worker_rig_redis(struct worker_rig *rig, const char *format, ...) {
+    va_list arguments;
+    redisContext *link = redisConnect("127.0.0.1", rig->redis.port);
+    assert_true(link != NULL && link->err == 0);
+    va_start(arguments, format);
+    redisReply *reply = redisvCommand(link, format, arguments);
+    va_end(arguments);
+    assert_true(reply != NULL && reply->type != REDIS_REPLY_ERROR);
+    freeReplyObject(reply);
+    redisFree(link);
+}
+
 void worker_rig_queue(struct worker_rig *rig, const char *id) {
     char key[256];
     assert_true(status_key(key, sizeof key, "solfleet:", id));

@@ -85,6 +85,9 @@ int64_t worker_rig_committed(struct worker_rig *rig, const char *group, int32_t 
 /* A field of a job's status; NULL = absent. Owned by the caller. */
 char *worker_rig_status(struct worker_rig *rig, const char *id, const char *field);
 
+/* One command for Redis, as redisCommand takes it. */
+void worker_rig_redis(struct worker_rig *rig, const char *format, ...);
+
 /* As a client does it before it produces. */
 void worker_rig_queue(struct worker_rig *rig, const char *id);
 

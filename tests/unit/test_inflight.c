@@ -28,7 +28,7 @@ static void finds_what_was_added_by_its_ticket(void **state) {
     assert_int_not_equal(job->ticket, 0);
     assert_ptr_equal(inflight_find(&inflight, job->ticket), job);
     assert_int_equal(job->source.ref.offset, 5);
-    assert_int_equal(job->state, INFLIGHT_CLAIMING);
+    assert_int_equal(job->life.state, JOB_LIFE_CLAIMING);
     assert_null(inflight_find(&inflight, job->ticket + 1));
     assert_null(inflight_find(&inflight, 0));
     assert_null(inflight_find(&inflight, UINT64_MAX));

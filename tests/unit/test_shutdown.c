@@ -15,7 +15,7 @@ static bool is_readable(void) {
 }
 
 static void makes_its_descriptor_readable_at_the_first_signal(void **state) {
-    shutdown_open(EXIT_AT_ONCE);
+    shutdown_open(EXIT_AT_ONCE, 0);
     assert_false(is_readable());
     assert_false(shutdown_is_wanted());
     raise(SIGTERM);
@@ -30,7 +30,7 @@ static int exit_of(void (*run)(void)) {
     assert_true(child >= 0);
     if (child == 0) {
         close(STDERR_FILENO);
-        shutdown_open(EXIT_AT_ONCE);
+        shutdown_open(EXIT_AT_ONCE, 1);
         run();
         _exit(0);
     }
@@ -52,6 +52,13 @@ static void hang_under_watch(void) {
     }
 }
 
+static void hang_after_a_signal(void) {
+    raise(SIGTERM);
+    for (;;) {
+        pause();
+    }
+}
+
 static void end_in_time(void) {
     shutdown_watch(1000);
     shutdown_close();
@@ -65,6 +72,10 @@ static void ends_a_shutdown_that_hangs(void **state) {
     assert_int_equal(exit_of(hang_under_watch), EXIT_AT_ONCE);
 }
 
+static void bounds_what_follows_the_first_signal(void **state) {
+    assert_int_equal(exit_of(hang_after_a_signal), EXIT_AT_ONCE);
+}
+
 static void lets_a_shutdown_in_time_be(void **state) {
     assert_int_equal(exit_of(end_in_time), 0);
 }
@@ -72,4 +83,5 @@ static void lets_a_shutdown_in_time_be(void **state) {
 TEST_MAIN(cmocka_unit_test(makes_its_descriptor_readable_at_the_first_signal),
           cmocka_unit_test(ends_at_once_at_the_second_signal),
           cmocka_unit_test(ends_a_shutdown_that_hangs),
+          cmocka_unit_test(bounds_what_follows_the_first_signal),
           cmocka_unit_test(lets_a_shutdown_in_time_be))

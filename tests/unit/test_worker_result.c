@@ -121,7 +121,7 @@ static void gives_no_negative_time_when_clocks_disagree(void **state) {
         .model = &model, .worker = "w", .now_ns = CLOCK_NS_PER_S, .now_unix_ms = 9000};
     error_set(&job.error, ERROR_PROMPT_TOO_LONG, "prompt", "too long");
     size_t size;
-    char *bytes = worker_result_failed(&context, &job, false, &size);
+    char *bytes = worker_result_unanswered(&context, &job, STATUS_FAILED, false, &size);
     struct result result = decode(bytes, size);
     assert_int_equal(result.status, RESULT_FAILED);
     assert_int_equal(result.timings.total_ms, 0);
@@ -139,7 +139,7 @@ static void leaves_out_what_the_client_sent_when_brief(void **state) {
         .model = &model, .worker = "w", .now_ns = CLOCK_NS_PER_S, .now_unix_ms = 11000};
     error_set(&job.error, ERROR_RESULT_TOO_LARGE, NULL, "too large");
     size_t size;
-    char *bytes = worker_result_failed(&context, &job, true, &size);
+    char *bytes = worker_result_unanswered(&context, &job, STATUS_FAILED, true, &size);
     struct result result = decode(bytes, size);
     assert_null(result.metadata);
     assert_false(result.params_present);
