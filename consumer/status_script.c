@@ -64,9 +64,10 @@ static const char status_script_advance[] = PROLOGUE PUT
     "    or (attempt ~= '0' and current and current ~= attempt) then out[i] = 0\n"
     "  else\n"
     "    local list = {'state', 'running'}\n"
-    "    local runs = current or attempt\n"
-    "    if runs ~= '0' and runs ~= got[4] then put(list, 'running_attempt', runs) end\n"
-    "    if not current and attempt ~= '0' then put(list, 'attempt', attempt) end\n"
+    "    if attempt ~= '0' then\n" /* one that is not known is not renewed either */
+    "      if attempt ~= got[4] then put(list, 'running_attempt', attempt) end\n"
+    "      if not current then put(list, 'attempt', attempt) end\n"
+    "    end\n"
     "    if not owner then put(list, 'worker', worker) end\n"
     "    put(list, 'started_at', ARGV[at + 1])\n"
     "    put(list, 'prompt_tokens', ARGV[at + 2])\n"

@@ -159,7 +159,9 @@ int64_t status_model_advance(struct status_model *key, const struct status_model
     }
     key->state = STATUS_RUNNING;
     key->attempt = key->attempt > 0 ? key->attempt : attempt;
-    key->running_attempt = key->attempt;
+    if (attempt > 0) { /* one that is not known is not renewed either */
+        key->running_attempt = key->attempt;
+    }
     if (key->owner[0] == '\0') {
         status_model_set(key->worker, caller->worker);
     }

@@ -1,0 +1,110 @@
+/* A delivery worker: the worker's part in the model of delivery, without Kafka, Redis, engine.
+ *
+ * The pure parts are the real ones: job_life decides what is done to a job, partition_table what
+ * may be committed. Around them stands the least that makes a worker: connections that carry calls in
+ * order and break, a producer that keeps order, one commit under way. Each event is a function that
+ * answers whether it could happen. Plain values; one thread. */
+#ifndef SOLFLEET_TESTS_SUPPORT_DELIVERY_WORKER_H
+#define SOLFLEET_TESTS_SUPPORT_DELIVERY_WORKER_H
+
+#include "consumer/job_life.h"
+#include "consumer/partition_table.h"
+#include "tests/support/delivery_world.h"
+
+enum {
+    DELIVERY_JOBS = 12,  /* in one worker */
+    DELIVERY_REFS = 8,   /* records of one job */
+    DELIVERY_QUEUE = 64, /* calls, or records to be published */
+    DELIVERY_ANSWERS = 9 /* 0 .. -STATUS_SCRIPT_ELSEWHERE */
+};
+
+struct delivery_job {
+    bool is_used;
+    uint64_t ticket;
+    struct job_life life;
+    uint8_t id, content;
+    bool is_malformed;
+    struct source_ref refs[DELIVERY_REFS];
+    int ref_count;
+    int64_t attempt; /* 0: Redis was not reached */
+    int64_t deaths;
+    int64_t due_ms;
+    bool is_suspect; /* was known to be one when the engine took it */
+    bool has_begun, is_called_off;
+    bool needs_letter, needs_result, has_letter, has_result; /* has: acknowledged */
+    enum status_state state;
+    char result[STATUS_MODEL_TEXT_MAX];
+};
+
+/* A record under way to the broker. */
+struct delivery_send {
+    uint64_t ticket;
+    bool is_letter, is_appended;
+    uint8_t id, content;
+    char result[STATUS_MODEL_TEXT_MAX];
+};
+
+struct delivery_commit {
+    bool is_under_way, is_answered, is_taken;
+    int number;
+    uint64_t generation;
+    int64_t offset;
+};
+
+/* What has happened, over many schedules: where a model never gets, it proves nothing. */
+struct delivery_coverage {
+    uint64_t claims[DELIVERY_ANSWERS], late_claims[DELIVERY_ANSWERS]; /* by -code */
+    uint64_t seals[DELIVERY_ANSWERS + 1];                             /* so; the last: it holds */
+    uint64_t actions[JOB_LIFE_ACTION_COUNT];
+};
+
+struct delivery_worker {
+    struct delivery_world *world;
+    struct delivery_coverage *coverage;
+    int number;
+    bool is_alive, is_frozen, is_linked;
+    uint32_t incarnation;
+    uint64_t tickets;
+    struct partition_table table; /* of partitions it believes it has */
+    uint64_t generation[DELIVERY_PARTITIONS];
+    int64_t position[DELIVERY_PARTITIONS];
+    struct delivery_job jobs[DELIVERY_JOBS];
+    struct delivery_call calls[DELIVERY_QUEUE]; /* under way, oldest first; answered in order */
+    int call_count;
+    struct delivery_call backlog[DELIVERY_QUEUE]; /* kept for a server that is away */
+    int backlog_count;
+    struct delivery_send sends[DELIVERY_QUEUE]; /* oldest first */
+    int send_count;
+    struct delivery_commit commit;
+};
+
+void delivery_worker_init(struct delivery_worker *worker, struct delivery_world *world, int number,
+                          struct delivery_coverage *coverage);
+void delivery_worker_deinit(struct delivery_worker *worker);
+
+/* What can happen. False: not now. */
+bool delivery_worker_receive(struct delivery_worker *worker);
+bool delivery_worker_serve(struct delivery_worker *worker);  /* Redis runs the next call */
+bool delivery_worker_hear(struct delivery_worker *worker);   /* the next answer arrives */
+bool delivery_worker_expire(struct delivery_worker *worker); /* a claim waits no longer */
+bool delivery_worker_cut(struct delivery_worker *worker);
+bool delivery_worker_link(struct delivery_worker *worker);
+bool delivery_worker_admit(struct delivery_worker *worker);
+bool delivery_worker_compute(struct delivery_worker *worker); /* a job begins, or ends */
+bool delivery_worker_break(struct delivery_worker *worker);   /* the engine fails one */
+bool delivery_worker_call_off(struct delivery_worker *worker);
+bool delivery_worker_give_up(struct delivery_worker *worker);
+bool delivery_worker_due(struct delivery_worker *worker);
+bool delivery_worker_append(struct delivery_worker *worker);      /* the broker has a record */
+bool delivery_worker_acknowledge(struct delivery_worker *worker); /* and says so */
+bool delivery_worker_commit(struct delivery_worker *worker);      /* the next step of one */
+bool delivery_worker_renew(struct delivery_worker *worker);       /* all leases */
+bool delivery_worker_revoke(struct delivery_worker *worker, int number, bool commits);
+bool delivery_worker_assign(struct delivery_worker *worker, int number);
+bool delivery_worker_crash(struct delivery_worker *worker);
+bool delivery_worker_start(struct delivery_worker *worker);
+
+bool delivery_worker_runs_poison(const struct delivery_worker *worker);
+bool delivery_worker_is_idle(const struct delivery_worker *worker);
+
+#endif
