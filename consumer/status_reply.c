@@ -139,7 +139,9 @@ bool status_reply_read(struct status_reply *out, enum status_script script,
     case STATUS_SCRIPT_CLAIM: return status_reply_claim(out, reply, element, code);
     case STATUS_SCRIPT_SEAL: return status_reply_seal(out, reply, element, code);
     case STATUS_SCRIPT_FINISH:
+    case STATUS_SCRIPT_REPAIR:
         out->answer.kind = STATUS_STORE_FINISH;
+        out->answer.applied = code == 1;
         out->is_missing = code == STATUS_SCRIPT_MISSING;
         return code >= STATUS_SCRIPT_MISSING && code <= 1;
     case STATUS_SCRIPT_RENEW:

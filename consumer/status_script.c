@@ -154,6 +154,42 @@ static const char status_script_finish[] = PROLOGUE PUT
     "end\n"
     "return out\n";
 
+/* Of several results of one id, the first counts. But where a replay came between, `failed` stands
+ * before the answer: written by a repair, nobody has relied on it yet. */
+static const char status_script_repair[] = PROLOGUE PUT
+    "local names = {'state', 'fingerprint', 'attempt', 'finished_at', 'prompt_tokens',\n"
+    "  'completion_tokens', 'error_code', 'error_message', 'result_topic', 'result_partition',\n"
+    "  'result_offset', 'text'}\n"
+    "local function number(text) return tonumber(text or '') or 0 end\n"
+    "for i, key in ipairs(KEYS) do\n"
+    "  local at = 14 * i - 9\n"
+    "  local state, fingerprint = ARGV[at + 1], ARGV[at + 2]\n"
+    "  local got = redis.pcall('HMGET', key, 'state', 'fingerprint', 'sealed', 'replayed',\n"
+    "    'queued_at', 'repaired', 'result_topic', 'result_partition', 'result_offset')\n"
+    "  local was, known, sealed = got[1], got[2], got[3]\n"
+    "  local redone = was == 'failed' and state ~= 'failed' and got[6]\n"
+    "    and got[7] == ARGV[at + 9] and got[8] == ARGV[at + 10]\n"
+    "    and number(got[9]) < number(ARGV[at + 11])\n"
+    "  if got.err then if not is_odd(got) then return got end; out[i] = -2\n"
+    "  elseif known and fingerprint ~= '' and known ~= fingerprint then out[i] = -1\n"
+    "  elseif terminal[was] and not redone then out[i] = 0\n"
+    "  elseif not redone and got[4] and number(got[5]) > number(ARGV[at + 4]) then out[i] = 0\n"
+    "  else\n"
+    "    call('HDEL', key, 'owner', 'claim', 'lease_until', 'sealed', 'running_attempt')\n"
+    "    if sealed or redone then\n"
+    "      call('HDEL', key, 'error_code', 'error_message', 'text', 'result')\n"
+    "    end\n"
+    "    local list = {'repaired', '1'}\n"
+    "    for n, name in ipairs(names) do put(list, name, ARGV[at + n]) end\n"
+    "    if ARGV[at + 13] == '1' then put(list, 'result', ARGV[at + 14]) end\n"
+    "    call('HSET', key, unpack(list))\n"
+    "    call('EXPIRE', key, ttl)\n"
+    "    tell(key, state)\n"
+    "    out[i] = 1\n"
+    "  end\n"
+    "end\n"
+    "return out\n";
+
 /* A lease that is gone with its key (Redis restarted empty) is made again. */
 static const char status_script_renew[] = PROLOGUE CLOCK
     "for i, key in ipairs(KEYS) do\n"
@@ -241,6 +277,7 @@ const char *status_script_text(enum status_script script) {
     case STATUS_SCRIPT_ADVANCE: return status_script_advance;
     case STATUS_SCRIPT_SEAL: return status_script_seal;
     case STATUS_SCRIPT_FINISH: return status_script_finish;
+    case STATUS_SCRIPT_REPAIR: return status_script_repair;
     case STATUS_SCRIPT_RENEW: return status_script_renew;
     case STATUS_SCRIPT_CLAIM: return status_script_claim;
     }
@@ -252,7 +289,8 @@ uint32_t status_script_args_per_key(enum status_script script) {
     case STATUS_SCRIPT_RELEASE: return 1;
     case STATUS_SCRIPT_ADVANCE: return 5;
     case STATUS_SCRIPT_SEAL: return 11;
-    case STATUS_SCRIPT_FINISH: return 14;
+    case STATUS_SCRIPT_FINISH:
+    case STATUS_SCRIPT_REPAIR: return 14;
     case STATUS_SCRIPT_RENEW: return 1;
     case STATUS_SCRIPT_CLAIM: return 4;
     }

@@ -28,6 +28,10 @@
  *          keep: "0" = the result does not stay; "1" = it is given; "2" = all but the place of the
  *          result stands sealed, or else it is given
  *          -> 1; 0: terminal already; CONFLICT; MISSING: it neither stands nor is given.
+ * REPAIR   as FINISH, of a result that was read from its topic: finished_at is when it came there,
+ *          keep is "0" or "1". Of a job that was sent again since (`replayed`, queued_at) it says
+ *          nothing; a failure that a repair wrote gives way to what its partition has behind it.
+ *          -> 1; 0: terminal already, or sent again since; CONFLICT.
  * RENEW    attempt
  *          -> 1: held for another lease; 2: so, and cancelling is asked for; 0: lost.
  * CLAIM    claim ("PARTITION:OFFSET:EPOCH"), fingerprint, "job" or "queued", queued_at
@@ -45,11 +49,12 @@ enum status_script {
     STATUS_SCRIPT_ADVANCE,
     STATUS_SCRIPT_SEAL,
     STATUS_SCRIPT_FINISH,
+    STATUS_SCRIPT_REPAIR,
     STATUS_SCRIPT_RENEW,
     STATUS_SCRIPT_CLAIM
 };
 
-#define STATUS_SCRIPT_COUNT 6
+#define STATUS_SCRIPT_COUNT 7
 #define STATUS_SCRIPT_SHARED_ARGS 5
 #define STATUS_SCRIPT_OUTCOME_FIELDS 8
 

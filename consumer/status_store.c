@@ -50,7 +50,8 @@ static int64_t status_store_now_ns(const struct status_store *store) {
 
 static bool status_store_is_kept(const struct status_command *command) {
     return command->key_count > 0 &&
-           (command->script == STATUS_SCRIPT_FINISH || command->script == STATUS_SCRIPT_RELEASE);
+           (command->script == STATUS_SCRIPT_FINISH || command->script == STATUS_SCRIPT_REPAIR ||
+            command->script == STATUS_SCRIPT_RELEASE);
 }
 
 /* ---- answers ---- */
@@ -59,7 +60,8 @@ static bool status_store_kind_of(enum status_script script, enum status_store_ki
     switch (script) {
     case STATUS_SCRIPT_CLAIM: *kind = STATUS_STORE_CLAIM; return true;
     case STATUS_SCRIPT_SEAL: *kind = STATUS_STORE_SEAL; return true;
-    case STATUS_SCRIPT_FINISH: *kind = STATUS_STORE_FINISH; return true;
+    case STATUS_SCRIPT_FINISH:
+    case STATUS_SCRIPT_REPAIR: *kind = STATUS_STORE_FINISH; return true;
     case STATUS_SCRIPT_RENEW:
     case STATUS_SCRIPT_ADVANCE:
     case STATUS_SCRIPT_RELEASE: break;
@@ -296,6 +298,13 @@ void status_store_seal(struct status_store *store, uint64_t ticket,
 void status_store_finish(struct status_store *store, uint64_t ticket,
                          const struct status_store_finish *finish) {
     status_call_finish(status_store_gather(store, STATUS_SCRIPT_FINISH, ticket, finish->request_id),
+                       finish, store->options.result_bytes_max);
+}
+
+void status_store_repair(struct status_store *store, uint64_t ticket,
+                         const struct status_store_finish *finish) {
+    assert(!finish->is_sealed);
+    status_call_finish(status_store_gather(store, STATUS_SCRIPT_REPAIR, ticket, finish->request_id),
                        finish, store->options.result_bytes_max);
 }
 

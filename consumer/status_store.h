@@ -99,6 +99,7 @@ struct status_store_answer {
     int64_t lease_left_ms;             /* CLAIM, RUNNING_ELSEWHERE: > 0 */
     bool cancel_requested;             /* CLAIM that is ours, RENEW */
     bool lost;                         /* RENEW: another owns it now, or it is terminal */
+    bool applied;                      /* FINISH: by this call; else it was terminal before */
     enum status_store_sealed seal;     /* SEAL; not reached: publish all the same */
     /* CLAIM: SEALED; SEAL: SEALED_BEFORE. Borrowed until the next take. */
     const struct status_store_outcome *sealed;
@@ -180,6 +181,10 @@ void status_store_seal(struct status_store *store, uint64_t ticket,
                        const struct status_store_finish *finish);
 /* Makes the state terminal. The first one wins, whatever its attempt. */
 void status_store_finish(struct status_store *store, uint64_t ticket,
+                         const struct status_store_finish *finish);
+/* The same for a result that was read from its topic, where it came at finished_unix_ms: neither is
+ * a later answer of a job that was sent again lost to an earlier failure, nor its new run stopped. */
+void status_store_repair(struct status_store *store, uint64_t ticket,
                          const struct status_store_finish *finish);
 /* Sends what was gathered: releases first, claims last. */
 void status_store_flush(struct status_store *store);

@@ -22,8 +22,10 @@ enum {
     KEY_BYTES = 64,
     CANCEL = STATUS_SCRIPT_COUNT, /* what else happens to a key */
     VANISH,
+    SEND_AGAIN, /* as `solfleet replay` renews it */
     NOTHING,
-    RESULT_BYTES_MAX = 12
+    RESULT_BYTES_MAX = 12,
+    SENT_AGAIN_AT = 2001 /* results come from 2000 to 2002 */
 };
 
 static const int64_t leases_ms[LEASES] = {1, 10000000};
@@ -109,11 +111,14 @@ static int make_call(uint64_t *seed) {
                                 STATUS_SCRIPT_RELEASE,
                                 STATUS_SCRIPT_SEAL,
                                 STATUS_SCRIPT_FINISH,
+                                STATUS_SCRIPT_REPAIR,
                                 CANCEL,
                                 VANISH,
+                                SEND_AGAIN,
                                 NOTHING};
     int call = PICK(calls, seed);
-    bool is_rare = call == STATUS_SCRIPT_FINISH || call == VANISH || call == STATUS_SCRIPT_SEAL;
+    bool is_rare = call == STATUS_SCRIPT_FINISH || call == STATUS_SCRIPT_REPAIR ||
+                   call == STATUS_SCRIPT_SEAL || call == VANISH || call == SEND_AGAIN;
     return is_rare && test_random(seed) % 3 != 0 ? STATUS_SCRIPT_CLAIM : call;
 }
 
@@ -203,6 +208,16 @@ static struct status_model_answer model_call(struct sequence *sequence, int64_t 
     case STATUS_SCRIPT_FINISH:
         finish.result = finish.keep == 2 ? NULL : finish.result; /* spared */
         answer.code = status_model_finish(model, &caller, &finish);
+        break;
+    case STATUS_SCRIPT_REPAIR:
+        finish.keep = finish.keep == 2 ? 1 : finish.keep;
+        answer.code = status_model_repair(model, &finish);
+        break;
+    case SEND_AGAIN:
+        status_model_init(model);
+        model->state = STATUS_QUEUED;
+        model->queued_at = SENT_AGAIN_AT;
+        model->is_replayed = true;
         break;
     case CANCEL: model->cancel_requested = !model->is_unusable; break;
     case VANISH: status_model_init(model); break;
@@ -346,6 +361,8 @@ static void compare_hash(struct sequence *sequence, const redisReply *hash, int6
     count += compare_number(hash, "queued_at", model->queued_at, -1);
     count += compare_number(hash, "started_at", model->started_at, -1);
     count += compare_text(hash, "cancel_requested", model->cancel_requested ? "1" : "");
+    count += compare_text(hash, "replayed", model->is_replayed ? "0:1" : "");
+    count += compare_text(hash, "repaired", model->is_repaired ? "1" : "");
     count += compare_number(hash, "finished_at", outcome->finished_at, -1);
     count += compare_number(hash, "prompt_tokens", outcome->prompt_tokens, -1);
     count += compare_number(hash, "completion_tokens", outcome->completion_tokens, -1);
@@ -376,6 +393,12 @@ static void gather(struct status_command *command, const struct sequence *sequen
     case STATUS_SCRIPT_FINISH:
         status_call_finish(command, &sequence->finish, RESULT_BYTES_MAX);
         break;
+    case STATUS_SCRIPT_REPAIR: {
+        struct status_store_finish finish = sequence->finish;
+        finish.is_sealed = false;
+        status_call_finish(command, &finish, RESULT_BYTES_MAX);
+        break;
+    }
     default: status_command_int(command, sequence->attempt); break;
     }
 }
@@ -425,10 +448,17 @@ static void send_others(void) {
             redisAppendCommand(redis, "HSET %s cancel_requested 1", sequences[i].key);
         } else if (sequences[i].call == VANISH) {
             redisAppendCommand(redis, "DEL %s", sequences[i].key);
+        } else if (sequences[i].call == SEND_AGAIN) {
+            redisAppendCommand(redis, "DEL %s", sequences[i].key);
+            redisAppendCommand(redis, "HSET %s state queued queued_at %d replayed 0:1",
+                               sequences[i].key, SENT_AGAIN_AT);
         }
     }
     for (uint32_t i = 0; i < SEQUENCES; i++) {
         if (sequences[i].call == CANCEL || sequences[i].call == VANISH) {
+            freeReplyObject(next_reply(redis));
+        } else if (sequences[i].call == SEND_AGAIN) {
+            freeReplyObject(next_reply(redis));
             freeReplyObject(next_reply(redis));
         }
     }
@@ -532,7 +562,7 @@ static void begin_sequences(uint64_t *seed) {
 
 static void agrees_with_its_model_in_10000_random_sequences(void **state) {
     uint64_t seed = test_seed();
-    uint32_t terminal = 0, dead = 0, sealed = 0;
+    uint32_t terminal = 0, dead = 0, sealed = 0, repaired = 0;
     begin_sequences(&seed);
     for (int step = 0; step < STEPS; step++) {
         for (int64_t end_ms = server_now_ms() + 3; server_now_ms() < end_ms;) {
@@ -550,10 +580,12 @@ static void agrees_with_its_model_in_10000_random_sequences(void **state) {
         terminal += status_state_is_terminal(sequences[i].model.state);
         dead += sequences[i].model.deaths > 1;
         sealed += sequences[i].model.sealed != STATUS_UNKNOWN;
+        repaired += sequences[i].model.is_repaired;
     }
     assert_in_range(terminal, SEQUENCES / 50, SEQUENCES / 2); /* they got somewhere */
     assert_in_range(dead, SEQUENCES / 1000, SEQUENCES / 2);
     assert_in_range(sealed, SEQUENCES / 50, SEQUENCES / 2);
+    assert_in_range(repaired, SEQUENCES / 100, SEQUENCES / 2);
 }
 
 /* ---- set up ---- */

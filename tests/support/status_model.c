@@ -264,14 +264,28 @@ struct status_model_answer status_model_seal(struct status_model *key,
     return answer;
 }
 
+/* Of another outcome: a status never mixes two. */
+static void status_model_clear_texts(struct status_model *key) {
+    status_model_set(key->outcome.error_code, "");
+    status_model_set(key->outcome.error_message, "");
+    status_model_set(key->outcome.text, "");
+    status_model_set(key->outcome.result, "");
+}
+
+static void status_model_put_place(struct status_model *key,
+                                   const struct status_model_finish *finish) {
+    if (finish->result_topic != NULL) {
+        status_model_put(key->result_topic, finish->result_topic);
+        status_model_put_number(&key->result_partition, finish->result_partition);
+        status_model_put_number(&key->result_offset, finish->result_offset);
+    }
+}
+
 static void status_model_finish_given(struct status_model *key,
                                       const struct status_model_caller *caller,
                                       const struct status_model_finish *finish) {
-    if (key->sealed != STATUS_UNKNOWN) { /* perhaps another outcome: a status never mixes two */
-        status_model_set(key->outcome.error_code, "");
-        status_model_set(key->outcome.error_message, "");
-        status_model_set(key->outcome.text, "");
-        status_model_set(key->outcome.result, "");
+    if (key->sealed != STATUS_UNKNOWN) {
+        status_model_clear_texts(key);
     }
     status_model_put(key->fingerprint, finish->fingerprint);
     key->attempt = finish->attempt > 0 ? finish->attempt : key->attempt;
@@ -303,16 +317,52 @@ int64_t status_model_finish(struct status_model *key, const struct status_model_
         status_model_finish_given(key, caller, finish);
     }
     key->state = finish->state;
-    if (finish->result_topic != NULL) {
-        status_model_put(key->result_topic, finish->result_topic);
-        status_model_put_number(&key->result_partition, finish->result_partition);
-        status_model_put_number(&key->result_offset, finish->result_offset);
-    }
+    status_model_put_place(key, finish);
     if (key->owner[0] != '\0' || key->sealed != STATUS_UNKNOWN) {
         status_model_disown(key);
         key->sealed = STATUS_UNKNOWN;
         key->running_attempt = 0;
     }
+    key->published_count++;
+    return 1;
+}
+
+/* A failure that a repair wrote, of an earlier record of the same partition. */
+static bool status_model_is_redone(const struct status_model *key,
+                                   const struct status_model_finish *finish) {
+    return key->state == STATUS_FAILED && finish->state != STATUS_FAILED && key->is_repaired &&
+           finish->result_topic != NULL && strcmp(key->result_topic, finish->result_topic) == 0 &&
+           key->result_partition == finish->result_partition &&
+           key->result_offset < finish->result_offset;
+}
+
+int64_t status_model_repair(struct status_model *key, const struct status_model_finish *finish) {
+    bool is_redone = status_model_is_redone(key, finish);
+    bool is_sent_again = key->is_replayed && key->queued_at > finish->finished_at;
+    if (key->is_unusable) {
+        return STATUS_SCRIPT_NONE;
+    }
+    if (status_model_is_other_record(key, finish->fingerprint)) {
+        return STATUS_SCRIPT_CONFLICT;
+    }
+    if (!is_redone && (status_state_is_terminal(key->state) || is_sent_again)) {
+        return STATUS_SCRIPT_LOST;
+    }
+    if (is_redone || key->sealed != STATUS_UNKNOWN) {
+        status_model_clear_texts(key);
+    }
+    status_model_put(key->fingerprint, finish->fingerprint);
+    key->attempt = finish->attempt > 0 ? finish->attempt : key->attempt;
+    status_model_put_outcome(key, finish);
+    if (finish->keep != 0) {
+        status_model_put(key->outcome.result, finish->result);
+    }
+    status_model_put_place(key, finish);
+    status_model_disown(key);
+    key->state = finish->state;
+    key->sealed = STATUS_UNKNOWN;
+    key->running_attempt = 0;
+    key->is_repaired = true;
     key->published_count++;
     return 1;
 }

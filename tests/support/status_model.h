@@ -32,7 +32,7 @@ struct status_model {
     int64_t lease_until;
     int64_t attempt, deaths, running_attempt; /* 0 = absent */
     int64_t queued_at, started_at;
-    bool cancel_requested;
+    bool cancel_requested, is_replayed, is_repaired;
     struct status_model_outcome outcome; /* its `state` is not used: `state` and `sealed` say it */
     char result_topic[STATUS_MODEL_TEXT_MAX];
     int64_t result_partition, result_offset;
@@ -93,5 +93,7 @@ struct status_model_answer status_model_seal(struct status_model *key,
                                              const struct status_model_finish *finish);
 int64_t status_model_finish(struct status_model *key, const struct status_model_caller *caller,
                             const struct status_model_finish *finish);
+/* keep is 0 or 1. */
+int64_t status_model_repair(struct status_model *key, const struct status_model_finish *finish);
 
 #endif
