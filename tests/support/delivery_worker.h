@@ -1,9 +1,9 @@
 /* A delivery worker: the worker's part in the model of delivery, without Kafka, Redis, engine.
  *
  * The pure parts are the real ones: job_life decides what is done to a job, partition_table what
- * may be committed. Around them stands the least that makes a worker: connections that carry calls in
- * order and break, a producer that keeps order, one commit under way. Each event is a function that
- * answers whether it could happen. Plain values; one thread. */
+ * may be committed. Around them stands the least that makes a worker: calls that go out in order
+ * until the connection breaks (delivery_link), an engine (delivery_engine), a producer that keeps
+ * order and one commit under way (delivery_broker). Plain values; one thread. */
 #ifndef SOLFLEET_TESTS_SUPPORT_DELIVERY_WORKER_H
 #define SOLFLEET_TESTS_SUPPORT_DELIVERY_WORKER_H
 
@@ -82,29 +82,27 @@ void delivery_worker_init(struct delivery_worker *worker, struct delivery_world 
                           struct delivery_coverage *coverage);
 void delivery_worker_deinit(struct delivery_worker *worker);
 
-/* What can happen. False: not now. */
-bool delivery_worker_receive(struct delivery_worker *worker);
-bool delivery_worker_serve(struct delivery_worker *worker);  /* Redis runs the next call */
-bool delivery_worker_hear(struct delivery_worker *worker);   /* the next answer arrives */
-bool delivery_worker_expire(struct delivery_worker *worker); /* a claim waits no longer */
-bool delivery_worker_cut(struct delivery_worker *worker);
-bool delivery_worker_link(struct delivery_worker *worker);
-bool delivery_worker_admit(struct delivery_worker *worker);
-bool delivery_worker_compute(struct delivery_worker *worker); /* a job begins, or ends */
-bool delivery_worker_break(struct delivery_worker *worker);   /* the engine fails one */
-bool delivery_worker_call_off(struct delivery_worker *worker);
-bool delivery_worker_give_up(struct delivery_worker *worker);
-bool delivery_worker_due(struct delivery_worker *worker);
-bool delivery_worker_append(struct delivery_worker *worker);      /* the broker has a record */
-bool delivery_worker_acknowledge(struct delivery_worker *worker); /* and says so */
-bool delivery_worker_commit(struct delivery_worker *worker);      /* the next step of one */
-bool delivery_worker_renew(struct delivery_worker *worker);       /* all leases */
-bool delivery_worker_revoke(struct delivery_worker *worker, int number, bool commits);
-bool delivery_worker_assign(struct delivery_worker *worker, int number);
+bool delivery_worker_receive(struct delivery_worker *worker); /* false: not now */
 bool delivery_worker_crash(struct delivery_worker *worker);
 bool delivery_worker_start(struct delivery_worker *worker);
-
-bool delivery_worker_runs_poison(const struct delivery_worker *worker);
 bool delivery_worker_is_idle(const struct delivery_worker *worker);
+
+/* For the other files of the worker. */
+bool delivery_worker_is(const struct delivery_worker *worker, enum delivery_mutation mutation);
+bool delivery_worker_acts(const struct delivery_worker *worker); /* alive, and not frozen */
+struct delivery_job *delivery_worker_find(struct delivery_worker *worker, uint64_t ticket);
+/* Any job that fits; NULL when none does. */
+struct delivery_job *delivery_worker_pick(struct delivery_worker *worker,
+                                          bool (*fits)(const struct delivery_job *job));
+/* Another job of the same content that has been claimed. */
+struct delivery_job *delivery_worker_other(struct delivery_worker *worker,
+                                           const struct delivery_job *job);
+/* Moves a job's life on and does what it says. */
+void delivery_worker_take(struct delivery_worker *worker, struct delivery_job *job,
+                          enum job_life_event event);
+void delivery_worker_do(struct delivery_worker *worker, struct delivery_job *job,
+                        enum job_life_action action);
+/* After partitions went. */
+void delivery_worker_look_over(struct delivery_worker *worker);
 
 #endif

@@ -9,6 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/support/delivery_broker.h"
+#include "tests/support/delivery_engine.h"
+#include "tests/support/delivery_link.h"
 #include "tests/support/delivery_worker.h"
 #include "tests/support/test.h"
 
@@ -34,7 +37,7 @@ static struct delivery_worker *any_worker(struct schedule *schedule) {
 
 static void pass_time(struct schedule *schedule) {
     for (int i = 0; i < DELIVERY_WORKERS; i++) {
-        (void)delivery_worker_renew(&schedule->workers[i]);
+        (void)delivery_link_renew(&schedule->workers[i]);
     }
     schedule->world.now_ms += DELIVERY_LEASE_MS / 3;
 }
@@ -47,7 +50,7 @@ static void rebalance(struct schedule *schedule) {
     if (partition->owner != DELIVERY_NOBODY) {
         struct delivery_worker *worker = &schedule->workers[partition->owner];
         if (delivery_world_below(world, 8) > 0) {
-            (void)delivery_worker_revoke(worker, number, delivery_world_below(world, 2) == 0);
+            (void)delivery_broker_revoke(worker, number, delivery_world_below(world, 2) == 0);
         }
         partition->owner = DELIVERY_NOBODY;
     }
@@ -55,7 +58,7 @@ static void rebalance(struct schedule *schedule) {
 
 static void assign(struct schedule *schedule) {
     int number = (int)delivery_world_below(&schedule->world, DELIVERY_PARTITIONS);
-    (void)delivery_worker_assign(any_worker(schedule), number);
+    (void)delivery_broker_assign(any_worker(schedule), number);
 }
 
 /* A worker hears that a partition has gone. */
@@ -65,7 +68,7 @@ static void learn(struct schedule *schedule) {
         const struct delivery_partition *partition = &schedule->world.partitions[number];
         if (partition->owner != worker->number ||
             partition->generation != worker->generation[number]) {
-            (void)delivery_worker_revoke(worker, number, false);
+            (void)delivery_broker_revoke(worker, number, false);
         }
     }
 }
@@ -95,30 +98,30 @@ struct happening {
 
 static const struct happening fair[] = {
     {4, delivery_worker_receive, NULL},
-    {8, delivery_worker_serve, NULL},
-    {8, delivery_worker_hear, NULL},
-    {4, delivery_worker_admit, NULL},
-    {6, delivery_worker_compute, NULL},
-    {6, delivery_worker_append, NULL},
-    {6, delivery_worker_acknowledge, NULL},
-    {4, delivery_worker_commit, NULL},
-    {2, delivery_worker_due, NULL},
-    {2, delivery_worker_link, NULL},
+    {8, delivery_link_serve, NULL},
+    {8, delivery_link_hear, NULL},
+    {4, delivery_engine_admit, NULL},
+    {6, delivery_engine_compute, NULL},
+    {6, delivery_broker_append, NULL},
+    {6, delivery_broker_acknowledge, NULL},
+    {4, delivery_broker_commit, NULL},
+    {2, delivery_engine_due, NULL},
+    {2, delivery_link_open, NULL},
     {2, delivery_worker_start, NULL},
     {2, NULL, pass_time},
-    {2, delivery_worker_give_up, NULL},
+    {2, delivery_engine_give_up, NULL},
     {2, NULL, assign},
     {1, NULL, learn},
 };
 
 static const struct happening faults[] = {
     {5, NULL, crash},
-    {2, delivery_worker_cut, NULL},
+    {2, delivery_link_cut, NULL},
     {2, NULL, freeze},
-    {12, delivery_worker_expire, NULL},
+    {12, delivery_link_expire, NULL},
     {5, NULL, rebalance},
-    {3, delivery_worker_break, NULL},
-    {4, delivery_worker_call_off, NULL},
+    {3, delivery_engine_break, NULL},
+    {4, delivery_engine_call_off, NULL},
     {1, NULL, toggle_redis},
 };
 
@@ -154,7 +157,7 @@ static uint32_t weight_of(const struct happening *list, size_t count) {
 /* Who runs what kills, dies of it: now and then. */
 static void kill_by_poison(struct schedule *schedule) {
     for (int i = 0; i < DELIVERY_WORKERS; i++) {
-        if (delivery_worker_runs_poison(&schedule->workers[i])) {
+        if (delivery_engine_runs_poison(&schedule->workers[i])) {
             (void)delivery_worker_crash(&schedule->workers[i]);
         }
     }
