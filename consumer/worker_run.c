@@ -33,8 +33,8 @@ void worker_run_enqueue_again(struct worker *worker, struct inflight_job *job) {
 /* Says that it runs before it does: one that was claimed before may be what kills the process at
  * once, too soon for the engine to tell. */
 static void worker_run_foretell(struct worker *worker, struct inflight_job *first) {
-    uint32_t count = 0;
-    for (struct inflight_job *job = first; job != NULL && count < FORETELL_MAX; job = job->next) {
+    uint32_t count = 0, most = first->deaths > 0 ? 1 : FORETELL_MAX; /* a suspect is alone */
+    for (struct inflight_job *job = first; job != NULL && count < most; job = job->next) {
         if (job->attempt > 1 && !job->is_foretold) {
             struct status_store_advance advance = {
                 .request_id = job->request_id, .attempt = job->attempt, .started_unix_ms = -1};
