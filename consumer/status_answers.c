@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "consumer/status_reply.h"
+
 #define CAPACITY_MIN 256
 
 /* ---- outcomes: one block of memory, the texts behind the struct ---- */
@@ -81,6 +83,60 @@ bool status_answers_take(struct status_answers *answers, struct status_store_ans
     answers->first = (answers->first + 1) & (answers->capacity - 1);
     answers->count--;
     return true;
+}
+
+/* ---- what tickets are told ---- */
+
+static bool status_answers_kind_of(enum status_script script, enum status_store_kind *kind) {
+    switch (script) {
+    case STATUS_SCRIPT_CLAIM: *kind = STATUS_STORE_CLAIM; return true;
+    case STATUS_SCRIPT_SEAL: *kind = STATUS_STORE_SEAL; return true;
+    case STATUS_SCRIPT_FINISH:
+    case STATUS_SCRIPT_REPAIR: *kind = STATUS_STORE_FINISH; return true;
+    case STATUS_SCRIPT_RENEW:
+    case STATUS_SCRIPT_ADVANCE:
+    case STATUS_SCRIPT_RELEASE: break;
+    }
+    return false;
+}
+
+/* Answers for tickets that Redis did not answer for. */
+void status_answers_unreached(struct status_answers *answers, struct status_command *command) {
+    struct status_store_answer answer = {.claimed = STATUS_STORE_NEW};
+    if (command->told || !status_answers_kind_of(command->script, &answer.kind)) {
+        return;
+    }
+    command->told = true;
+    answers->claims_unanswered += answer.kind == STATUS_STORE_CLAIM ? command->key_count : 0;
+    answers->seals_unanswered += answer.kind == STATUS_STORE_SEAL ? command->key_count : 0;
+    for (uint32_t i = 0; i < command->key_count; i++) {
+        answer.ticket = command->tickets[i];
+        status_answers_push(answers, &answer);
+    }
+}
+
+/* Whether a claim that was answered for already is to be answered again. */
+static bool status_answers_matters_late(const struct status_store_answer *answer) {
+    return answer->kind == STATUS_STORE_CLAIM && answer->claimed != STATUS_STORE_NONE &&
+           answer->claimed != STATUS_STORE_RUNNING_HERE &&
+           answer->claimed != STATUS_STORE_RUNNING_ELSEWHERE;
+}
+
+void status_answers_reply(struct status_answers *answers, const struct status_command *command,
+                          const struct status_link_reply *reply) {
+    bool is_late = command->told && command->script == STATUS_SCRIPT_CLAIM;
+    answers->late_answers += is_late ? command->key_count : 0;
+    for (uint32_t i = 0; i < command->key_count; i++) {
+        struct status_reply said;
+        bool is_read = status_reply_read(&said, command->script, reply, i);
+        assert(is_read); /* all were looked at before the first is told */
+        (void)is_read;
+        said.answer.ticket = command->tickets[i];
+        said.answer.is_late = is_late;
+        if (!said.is_for_nobody && (!command->told || status_answers_matters_late(&said.answer))) {
+            status_answers_push(answers, &said.answer);
+        }
+    }
 }
 
 void status_answers_deinit(struct status_answers *answers) {

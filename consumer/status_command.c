@@ -166,6 +166,25 @@ void status_command_unshift(struct status_command_list *list, struct status_comm
     list->key_count += command->key_count;
 }
 
+void status_command_insert(struct status_command_list *list, struct status_command *command) {
+    struct status_command *before = NULL, *after = list->head;
+    if (list->tail != NULL && list->tail->order < command->order) {
+        status_command_append(list, command);
+        return;
+    }
+    while (after != NULL && after->order < command->order) {
+        before = after;
+        after = after->next;
+    }
+    if (before == NULL) {
+        status_command_unshift(list, command);
+        return;
+    }
+    before->next = command;
+    command->next = after; /* there is one: the tail comes later */
+    list->key_count += command->key_count;
+}
+
 struct status_command *status_command_shift(struct status_command_list *list) {
     struct status_command *command = list->head;
     if (command != NULL) {

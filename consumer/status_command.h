@@ -27,6 +27,7 @@ struct status_command {
     enum status_script script;
     uint32_t key_count;
     uint64_t tickets[STATUS_COMMAND_KEYS_MAX];
+    uint64_t order;                     /* its owner's: what came first has the smaller */
     bool told;                          /* its owner has answered for these tickets */
     bool replayed;                      /* its owner sends it a second time */
     bool probes_claims, probes_refusal; /* its answer decides for all (status_breaker) */
@@ -67,6 +68,8 @@ void status_command_join(struct status_command *command, const char *sha1,
 
 void status_command_append(struct status_command_list *list, struct status_command *command);
 void status_command_unshift(struct status_command_list *list, struct status_command *command);
+/* Into a list that is sorted by `order`. */
+void status_command_insert(struct status_command_list *list, struct status_command *command);
 /* The first; NULL when empty. */
 struct status_command *status_command_shift(struct status_command_list *list);
 void status_command_free_list(struct status_command_list *list);

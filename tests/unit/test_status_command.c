@@ -104,6 +104,25 @@ static void keeps_the_order_of_a_list(void **state) {
     assert_int_equal(list.key_count, 0);
 }
 
+static void inserts_by_order(void **state) {
+    uint64_t seed = test_seed();
+    struct status_command_list list = {0};
+    for (int i = 0; i < 100; i++) {
+        struct status_command *command = status_command_new(STATUS_SCRIPT_RENEW);
+        status_command_key(command, 1, "k");
+        command->order = test_random(&seed) % 50;
+        status_command_insert(&list, command);
+    }
+    assert_int_equal(list.key_count, 100);
+    uint64_t before = 0;
+    for (struct status_command *command; (command = status_command_shift(&list)) != NULL;) {
+        assert_true(command->order >= before);
+        before = command->order;
+        status_command_free(command);
+    }
+    assert_null(list.tail);
+}
+
 static void writes_plain_words(void **state) {
     struct status_command_bytes out = {0};
     status_command_words(&out, (const char *const[]){"SELECT", "12"}, 2);
@@ -116,4 +135,5 @@ static void writes_plain_words(void **state) {
 TEST_MAIN(cmocka_unit_test(writes_keys_before_all_arguments),
           cmocka_unit_test(writes_texts_with_any_bytes),
           cmocka_unit_test(spares_what_the_server_has_until_it_is_asked_for),
-          cmocka_unit_test(keeps_the_order_of_a_list), cmocka_unit_test(writes_plain_words))
+          cmocka_unit_test(keeps_the_order_of_a_list), cmocka_unit_test(inserts_by_order),
+          cmocka_unit_test(writes_plain_words))
