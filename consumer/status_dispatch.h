@@ -2,9 +2,11 @@
  *
  * A command that is handed over is sent if the server is there and willing; what must not be lost
  * (finishes, releases) waits in a bounded backlog for one that is, and is sent again, in order,
- * when it is back. Each command's tickets are told exactly once what came of it (status_answers), those
- * of a claim perhaps once more, late. One thread. Owns the commands it is given, the link and the
- * answers. Refuses to know how commands come about. */
+ * when it is back. The tickets of each command are told once what came of it (status_answers),
+ * those of a claim perhaps once more, late.
+ *
+ * One thread. Owns the commands it is given, the link and the answers. Refuses to know how commands
+ * come about. */
 #ifndef SOLFLEET_CONSUMER_STATUS_DISPATCH_H
 #define SOLFLEET_CONSUMER_STATUS_DISPATCH_H
 

@@ -182,8 +182,9 @@ void status_store_seal(struct status_store *store, uint64_t ticket,
 /* Makes the state terminal. The first one wins, whatever its attempt. */
 void status_store_finish(struct status_store *store, uint64_t ticket,
                          const struct status_store_finish *finish);
-/* The same for a result that was read from its topic, where it came at finished_unix_ms: neither is
- * a later answer of a job that was sent again lost to an earlier failure, nor its new run stopped. */
+/* The same for a result that was read from its topic, where it came at finished_unix_ms: of a job
+ * that was sent again, neither is a later answer lost to an earlier failure, nor the new run
+ * stopped. */
 void status_store_repair(struct status_store *store, uint64_t ticket,
                          const struct status_store_finish *finish);
 /* Sends what was gathered: releases first, claims last. */

@@ -216,6 +216,7 @@ static void delivery_world_run(struct delivery_world *world, struct status_model
             snprintf(key->outcome.result, sizeof key->outcome.result, "%s", call->result);
         }
         break;
+    case STATUS_SCRIPT_REPAIR: assert(false); break; /* no worker of this world repairs */
     case STATUS_SCRIPT_RENEW:
         call->answer.code = status_model_renew(key, caller, call->attempt);
         break;
@@ -227,8 +228,8 @@ static void delivery_world_run(struct delivery_world *world, struct status_model
 
 void delivery_world_apply(struct delivery_world *world, uint32_t incarnation,
                           struct delivery_call *call) {
-    static const char *const names[STATUS_SCRIPT_COUNT] = {"release", "advance", "seal",
-                                                           "finish",  "renew",   "claim"};
+    static const char *const names[STATUS_SCRIPT_COUNT] = {"release", "advance", "seal", "finish",
+                                                           "repair",  "renew",   "claim"};
     struct status_model *key = &world->keys[call->id], before = *key;
     const struct delivery_incarnation *self = &world->incarnations[incarnation];
     const struct status_model_caller caller = {.worker = self->worker,
