@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "consumer/offset_ledger.h"
+#include "consumer/offset_metadata.h"
 #include "tests/support/test.h"
 
 static void add(struct offset_ledger *ledger, int64_t offset) {
@@ -89,40 +90,144 @@ static void is_full_when_one_record_holds_up_a_whole_window(void **state) {
     offset_ledger_deinit(&ledger);
 }
 
-/* The obvious version: one state per offset, the mark found by looking. */
-#define MODEL_OFFSETS 4096
-enum model_state { MODEL_ABSENT, MODEL_RECEIVED, MODEL_SETTLED };
+static void begins_at_the_committed_offset_and_knows_what_is_settled_beyond(void **state) {
+    static const struct offset_range known[] = {{102, 104}, {110, 111}};
+    struct offset_range found[4];
+    struct offset_ledger ledger;
+    offset_ledger_init(&ledger);
+    offset_ledger_begin(&ledger, 100, known, 2);
+    assert_int_equal(offset_ledger_mark(&ledger), 100);
+    assert_int_equal(offset_ledger_settled(&ledger, found, 4), 2);
+    add(&ledger, 100);
+    add(&ledger, 101);
+    assert_int_equal(offset_ledger_add(&ledger, 102), OFFSET_LEDGER_KNOWN);
+    assert_int_equal(offset_ledger_add(&ledger, 103), OFFSET_LEDGER_KNOWN);
+    add(&ledger, 104);
+    assert_int_equal(offset_ledger_add(&ledger, 103), OFFSET_LEDGER_REPEATED);
+    assert_true(offset_ledger_settle(&ledger, 101));
+    assert_false(offset_ledger_settle(&ledger, 102));
+    assert_int_equal(offset_ledger_settled(&ledger, found, 4), 2);
+    assert_true(found[0].begin == 101 && found[0].end == 104);
+    assert_true(found[1].begin == 110 && found[1].end == 111);
+    offset_ledger_settle(&ledger, 100);
+    assert_int_equal(offset_ledger_mark(&ledger), 104);
+    offset_ledger_settle(&ledger, 104);
+    add(&ledger, 111); /* 110 is gone from the log: it was settled */
+    assert_int_equal(offset_ledger_settled(&ledger, found, 4), 0);
+    assert_int_equal(offset_ledger_mark(&ledger), 111);
+    offset_ledger_deinit(&ledger);
+}
 
-static int64_t model_mark(const enum model_state *states, int64_t last_received) {
-    for (int64_t i = 0; i <= last_received; i++) {
-        if (states[i] == MODEL_RECEIVED) {
+static void passes_all_below_the_end_of_the_partition(void **state) {
+    struct offset_range found[2];
+    struct offset_ledger ledger;
+    offset_ledger_init(&ledger);
+    offset_ledger_reach(&ledger, 0); /* an empty one */
+    assert_int_equal(offset_ledger_mark(&ledger), 0);
+    add(&ledger, 0);
+    add(&ledger, 1);
+    offset_ledger_reach(&ledger, 5); /* control records */
+    assert_int_equal(offset_ledger_mark(&ledger), 0);
+    assert_int_equal(offset_ledger_next(&ledger), 5);
+    assert_int_equal(offset_ledger_settled(&ledger, found, 2), 1);
+    assert_true(found[0].begin == 2 && found[0].end == 5);
+    offset_ledger_settle(&ledger, 0);
+    offset_ledger_settle(&ledger, 1);
+    assert_int_equal(offset_ledger_mark(&ledger), 5);
+    offset_ledger_reach(&ledger, 3);
+    offset_ledger_reach(&ledger, 9);
+    assert_int_equal(offset_ledger_mark(&ledger), 9);
+    offset_ledger_deinit(&ledger);
+}
+
+/* The obvious version: one state per offset, everything found by looking. */
+#define MODEL_OFFSETS 2048
+enum model_state { MODEL_ABSENT, MODEL_RECEIVED, MODEL_SETTLED, MODEL_KNOWN };
+
+struct model {
+    enum model_state states[MODEL_OFFSETS];
+    int64_t next;
+};
+
+static int64_t model_mark(const struct model *model) {
+    for (int64_t i = 0; i < model->next; i++) {
+        if (model->states[i] == MODEL_RECEIVED) {
             return i;
         }
     }
-    return last_received < 0 ? -1 : last_received + 1;
+    return model->next;
+}
+
+/* Settled, as somebody who takes over must know it. */
+static bool model_is_settled(const struct model *model, int64_t offset) {
+    return model->states[offset] == MODEL_KNOWN ||
+           (offset < model->next && model->states[offset] != MODEL_RECEIVED);
+}
+
+static void check_ranges(const struct offset_ledger *ledger, const struct model *model) {
+    struct offset_range ranges[MODEL_OFFSETS];
+    size_t count = offset_ledger_settled(ledger, ranges, MODEL_OFFSETS), at = 0;
+    for (int64_t i = offset_ledger_mark(ledger); i < MODEL_OFFSETS; i++) {
+        at += at < count && i == ranges[at].end;
+        bool inside = at < count && i >= ranges[at].begin;
+        assert_int_equal(inside, model_is_settled(model, i));
+    }
+}
+
+/* The partition goes to another process, which knows the mark and the text beside it. */
+static void hand_over(struct offset_ledger *ledger, struct model *model) {
+    struct offset_range ranges[OFFSET_METADATA_RANGES_MAX];
+    char text[OFFSET_METADATA_BYTES_MAX + 1];
+    int64_t mark = offset_ledger_mark(ledger);
+    size_t count = offset_ledger_settled(ledger, ranges, OFFSET_METADATA_RANGES_MAX);
+    size_t size = offset_metadata_encode(mark, ranges, count, text, OFFSET_METADATA_BYTES_MAX);
+    assert_true(offset_metadata_decode(mark, text, size, ranges, &count));
+    offset_ledger_begin(ledger, mark, ranges, count);
+    for (int64_t i = mark; i < MODEL_OFFSETS; i++) {
+        model->states[i] = model_is_settled(model, i) ? MODEL_KNOWN : MODEL_ABSENT;
+    }
+    model->next = mark;
+}
+
+static void receive(struct offset_ledger *ledger, struct model *model, int64_t skipped) {
+    int64_t offset = model->next + skipped;
+    bool known = model->states[offset] == MODEL_KNOWN;
+    assert_int_equal(offset_ledger_add(ledger, offset),
+                     known ? OFFSET_LEDGER_KNOWN : OFFSET_LEDGER_OK);
+    model->states[offset] = known ? MODEL_KNOWN : MODEL_RECEIVED;
+    model->next = offset + 1;
+}
+
+static void settle(struct offset_ledger *ledger, struct model *model, int64_t offset) {
+    bool open = model->states[offset] == MODEL_RECEIVED;
+    assert_int_equal(offset_ledger_settle(ledger, offset), open);
+    model->states[offset] = open ? MODEL_SETTLED : model->states[offset];
 }
 
 static void agrees_with_the_obvious_version_under_random_schedules(void **state) {
     uint64_t seed = test_seed();
-    for (int round = 0; round < 100; round++) {
+    for (int round = 0; round < 60; round++) {
         struct offset_ledger ledger;
+        struct model model = {.next = 0};
         offset_ledger_init(&ledger);
-        enum model_state states[MODEL_OFFSETS] = {MODEL_ABSENT};
-        int64_t last = -1;
-        uint64_t reach = 1 + test_random(&seed) % 200; /* how far behind the last a settle looks */
-        while (last + 4 < MODEL_OFFSETS) {
-            uint64_t dice = test_random(&seed) % 100;
-            if (dice < 40) {
-                last += 1 + (int64_t)(dice % 4 == 0 ? test_random(&seed) % 3 : 0);
-                add(&ledger, last);
-                states[last] = MODEL_RECEIVED;
-            } else if (last >= 0) {
-                int64_t offset = last - (int64_t)(test_random(&seed) % reach);
-                offset = offset < 0 ? 0 : offset;
-                offset_ledger_settle(&ledger, offset);
-                states[offset] = states[offset] == MODEL_RECEIVED ? MODEL_SETTLED : states[offset];
+        offset_ledger_begin(&ledger, 0, NULL, 0);
+        int64_t reach = 1 + (int64_t)(test_random(&seed) % 200);
+        while (model.next + 4 < MODEL_OFFSETS) {
+            uint64_t dice = test_random(&seed) % 1000;
+            if (dice < 400) {
+                receive(&ledger, &model, dice % 8 == 0 ? (int64_t)(dice % 3) : 0);
+            } else if (dice < 402) {
+                hand_over(&ledger, &model);
+            } else if (dice < 410) {
+                offset_ledger_reach(&ledger, model.next += (int64_t)(dice % 3));
+            } else if (model.next > 0) {
+                int64_t offset = model.next - 1 - (int64_t)(test_random(&seed) % (uint64_t)reach);
+                settle(&ledger, &model, offset < 0 || offset >= model.next ? 0 : offset);
             }
-            assert_int_equal(offset_ledger_mark(&ledger), model_mark(states, last));
+            assert_int_equal(offset_ledger_mark(&ledger), model_mark(&model));
+            if (dice % 32 == 0) {
+                check_ranges(&ledger, &model);
+            }
         }
         offset_ledger_deinit(&ledger);
     }
@@ -134,4 +239,6 @@ TEST_MAIN(cmocka_unit_test(has_no_mark_before_anything_is_received),
           cmocka_unit_test(ignores_a_record_settled_twice_or_never_received),
           cmocka_unit_test(refuses_a_record_received_before),
           cmocka_unit_test(is_full_when_one_record_holds_up_a_whole_window),
+          cmocka_unit_test(begins_at_the_committed_offset_and_knows_what_is_settled_beyond),
+          cmocka_unit_test(passes_all_below_the_end_of_the_partition),
           cmocka_unit_test(agrees_with_the_obvious_version_under_random_schedules))
