@@ -77,6 +77,7 @@ struct config {
     const char *jobs_topic, *results_topic, *dead_letter_topic;
     const char *reply_topics; /* list: what a job may name as reply_topic */
     const char *group;
+    const char *group_instance_id; /* static membership; "" = none */
     const char *key_prefix;
     struct config_pass kafka[CONFIG_PASS_MAX];
     size_t kafka_count;

@@ -38,6 +38,9 @@ const struct config_option config_table_options[] = {
     LIST(reply_topics, "", CONFIG_WORKER | CONFIG_REPAIR,
          "topics that a job may name as its reply_topic"),
     TEXT(group, "solfleet", BATCHING, "consumer group of the workers"),
+    TEXT(group_instance_id, "", CONFIG_WORKER,
+         "static membership: this worker's fixed name in the group, another for each; a restart "
+         "within the session time-out moves no partition; empty: none"),
     TEXT(key_prefix, "solfleet:", REDIS, "prefix of every key and channel in Redis"),
     BOOL(unsafe, "false", KAFKA, "let kafka.* override the settings that delivery rests on"),
 

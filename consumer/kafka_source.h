@@ -30,10 +30,16 @@ enum kafka_source_status {
 
 struct kafka_source_stats {
     uint64_t received_total, settled_total, stale_total; /* stale: settled after a revoke */
+    uint64_t known_total;        /* came again, settled already by the commit's metadata */
+    uint64_t lost_records_total; /* deleted by the topic's retention before they were read */
+    uint64_t restarts_total;     /* of a partition whose log was made anew or cut */
     uint64_t commits_total, commits_failed_total;
     uint64_t assignments_total, lost_total;
     uint32_t partition_count; /* assigned now */
 };
+
+/* Time after which the group gives up a member that it does not hear of. */
+int64_t kafka_source_session_ms(const struct config *config);
 
 /* Borrows all it is given until close; clock and log may be NULL. Connects in the background. */
 enum kafka_source_status kafka_source_open(const struct config *config, struct clock *clock,

@@ -1,0 +1,51 @@
+/* The Kafka source's state, shared by the files that are its parts: kafka_source.c and
+ * kafka_assignment, kafka_lookup, kafka_commit. Private to them. */
+#ifndef SOLFLEET_CONSUMER_KAFKA_SOURCE_STATE_H
+#define SOLFLEET_CONSUMER_KAFKA_SOURCE_STATE_H
+
+#include <librdkafka/rdkafka.h>
+
+#include "consumer/config.h"
+#include "consumer/kafka_source.h"
+#include "consumer/offset_metadata.h"
+#include "consumer/partition_table.h"
+#include "engine/clock.h"
+#include "engine/log.h"
+
+struct kafka_source {
+    const struct config *config;
+    struct clock *clock;
+    struct log *log;
+    rd_kafka_t *handle;
+    rd_kafka_queue_t *queue;   /* everything but the answers to lookups */
+    rd_kafka_queue_t *answers; /* of the group, to what kafka_lookup has asked */
+    int fd;                    /* readable when one of the two is not empty */
+    struct partition_table partitions;
+    bool is_paused, is_assigned;
+    bool is_leaving;
+    bool has_revoked; /* not taken yet */
+
+    bool is_asking;        /* one lookup is under way */
+    int64_t ask_again_ns;  /* INT64_MAX = nothing to ask */
+    uint64_t asked_epoch;  /* of the table, when it was asked */
+    int64_t ask_warned_ns; /* an outage fails every lookup */
+
+    bool is_dirty;              /* there may be something to commit */
+    uint32_t commits_under_way; /* one; another only when partitions go */
+    int64_t last_commit_ns;
+    int64_t commit_again_ns;  /* no commit before: one has failed; 0 = none has */
+    int64_t commit_warned_ns; /* an outage fails one after the other */
+    uint64_t settled_since_commit;
+    size_t metadata_bytes_max; /* what the broker takes beside an offset */
+
+    bool has_failed;
+    char failure[256];
+    int64_t error_logged_ns; /* an outage brings the same few errors over and over */
+    struct kafka_source_stats stats;
+    struct offset_range ranges[OFFSET_METADATA_RANGES_MAX]; /* for one call's use */
+};
+
+/* Nothing more is received from now on; the first reason is kept. */
+void kafka_source_fail(struct kafka_source *source, const char *why);
+
+#endif
