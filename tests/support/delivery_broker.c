@@ -54,7 +54,8 @@ bool delivery_broker_acknowledge(struct delivery_worker *worker) {
 }
 
 static int64_t delivery_broker_due_offset(const struct delivery_worker *worker, int number) {
-    int64_t due = partition_table_due(&worker->table, number);
+    bool is_due = partition_table_is_due(&worker->table, number);
+    int64_t due = is_due ? partition_table_mark(&worker->table, number) : -1;
     if (due >= 0 && delivery_worker_is(worker, DELIVERY_COMMITS_PAST_THE_UNSETTLED)) {
         due = worker->position[number];
     }
@@ -70,7 +71,9 @@ static bool delivery_broker_begin_commit(struct delivery_worker *worker) {
     worker->commit = (struct delivery_commit){.is_under_way = true,
                                               .number = number,
                                               .generation = worker->generation[number],
+                                              .epoch = worker->table.epoch,
                                               .offset = due};
+    partition_table_sent(&worker->table, number);
     return true;
 }
 
@@ -90,7 +93,7 @@ bool delivery_broker_commit(struct delivery_worker *worker) {
     }
     commit->is_under_way = false;
     if (commit->is_taken) {
-        partition_table_committed(&worker->table, commit->number, commit->offset);
+        partition_table_committed(&worker->table, commit->number, commit->epoch);
     } else if (worker->generation[commit->number] == commit->generation) {
         (void)delivery_broker_revoke(worker, commit->number, false); /* the result decides */
     }
@@ -121,6 +124,7 @@ bool delivery_broker_assign(struct delivery_worker *worker, int number) {
     worker->position[number] = partition->committed;
     partition_table_begin(&worker->table);
     partition_table_assign(&worker->table, number);
+    partition_table_start(&worker->table, number, partition->committed, NULL, 0);
     delivery_worker_look_over(worker);
     return true;
 }

@@ -205,8 +205,9 @@ bool delivery_worker_receive(struct delivery_worker *worker) {
     }
     const struct delivery_record *record = &partition->log[next];
     struct source_ref ref;
-    bool entered = partition_table_enter(&worker->table, number, record->offset, &ref);
-    assert(entered);
+    enum partition_entry entry =
+        partition_table_enter(&worker->table, number, record->offset, &ref);
+    assert(entry == PARTITION_ENTRY_NEW);
     worker->position[number] = record->offset + 1;
     job->id = record->id;
     job->content = record->content;

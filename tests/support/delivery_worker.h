@@ -49,6 +49,7 @@ struct delivery_commit {
     int number;
     uint64_t generation;
     int64_t offset;
+    uint64_t epoch; /* of the table */
 };
 
 /* What has happened, over many schedules: where a model never gets, it proves nothing. */
