@@ -28,11 +28,13 @@ static void worker_leave_orphan(struct worker *worker, struct inflight_job *job,
     }
 }
 
+/* Those whose records are not ours any more; when we leave, all. */
 static void worker_leave_look_over(struct worker *worker) {
     int64_t end_ns = worker_leave_grace_end_ns(worker);
     struct inflight_job *job = NULL;
     while ((job = inflight_next(&worker->inflight, job)) != NULL) {
-        if (!job->life.is_orphan && !worker_leave_owns(worker, job)) {
+        bool stays = !worker->has_asked_to_leave && worker_leave_owns(worker, job);
+        if (!job->life.is_orphan && !stays) {
             worker_leave_orphan(worker, job, end_ns);
         }
     }
@@ -80,6 +82,7 @@ static void worker_leave_drain(struct worker *worker) {
     if (!worker->has_asked_to_leave && worker_leave_is_time(worker, now_ns)) {
         worker->has_asked_to_leave = true;
         kafka_source_leave(worker->source);
+        worker_leave_look_over(worker);
     }
     if (!worker->is_giving_back && now_ns >= worker->drain_end_ns) {
         worker_leave_give_back(worker);
