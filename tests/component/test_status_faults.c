@@ -343,6 +343,32 @@ static void is_away_while_another_script_holds_the_server(void **state) {
     is_away_while_refused(begin_an_endless_script, kill_the_endless_script, "BUSY");
 }
 
+static void replays_its_backlog_in_order_however_often_it_was_refused(void **state) {
+    enum { COUNT = 20 }; /* more than are replayed at a time */
+    redisContext *listener = redisConnect("127.0.0.1", status_rig.server.port);
+    freeReplyObject(redisCommand(listener, "PSUBSCRIBE solfleet:events:{order-*"));
+    fill_the_server();
+    for (int i = 0; i < COUNT; i++) {
+        char id[32];
+        snprintf(id, sizeof id, "order-%02d", i);
+        struct status_store_finish end = done(id);
+        assert_false(status_rig_finish(&end).reached);
+    }
+    WAIT_FOR(status_rig_stats().refused_total >= 3);
+    assert_int_equal(status_rig_stats().backlog_count, COUNT);
+    empty_the_server();
+    status_rig_wait_replayed();
+    for (int i = 0; i < COUNT; i++) {
+        char channel[64];
+        redisReply *reply = NULL;
+        assert_int_equal(redisGetReply(listener, (void **)&reply), REDIS_OK);
+        snprintf(channel, sizeof channel, "solfleet:events:{order-%02d}", i);
+        assert_string_equal(reply->element[2]->str, channel);
+        freeReplyObject(reply);
+    }
+    redisFree(listener);
+}
+
 static void loads_the_scripts_again_when_the_server_lost_them(void **state) {
     struct status_store_finish end = done("scripts");
     status_rig_claim("scripts", "f", 1);
@@ -522,6 +548,7 @@ TEST_MAIN_WITH(NULL, status_rig_stop_server,
                CASE(is_away_while_the_server_is_read_only),
                CASE(is_away_while_the_server_is_a_replica_without_its_master),
                CASE(is_away_while_another_script_holds_the_server),
+               CASE(replays_its_backlog_in_order_however_often_it_was_refused),
                CASE(loads_the_scripts_again_when_the_server_lost_them),
                CASE(logs_in_and_selects_its_database), CASE(says_once_that_it_was_not_let_in),
                CASE(warns_of_a_server_that_evicts), CASE(says_that_a_cluster_is_not_supported),
