@@ -3,6 +3,8 @@
 #include <assert.h>
 #include <string.h>
 
+#include "consumer/offset_metadata.h"
+
 void delivery_broker_send(struct delivery_worker *worker, const struct delivery_job *job,
                           bool is_letter) {
     assert(worker->send_count < DELIVERY_QUEUE);
@@ -62,6 +64,17 @@ static int64_t delivery_broker_due_offset(const struct delivery_worker *worker, 
     return due;
 }
 
+/* What is settled beyond the offset, as a text. */
+static void delivery_broker_metadata(const struct delivery_worker *worker, int number,
+                                     int64_t offset, char text[DELIVERY_METADATA_BYTES]) {
+    struct offset_range ranges[DELIVERY_RECORDS];
+    size_t count = partition_table_settled(&worker->table, number, ranges, DELIVERY_RECORDS);
+    if (delivery_worker_is(worker, DELIVERY_COMMITS_PAST_THE_UNSETTLED)) {
+        count = 0; /* they would lie below its offset */
+    }
+    (void)offset_metadata_encode(offset, ranges, count, text, DELIVERY_METADATA_BYTES - 1);
+}
+
 static bool delivery_broker_begin_commit(struct delivery_worker *worker) {
     int number = (int)delivery_world_below(worker->world, DELIVERY_PARTITIONS);
     int64_t due = delivery_broker_due_offset(worker, number);
@@ -73,6 +86,7 @@ static bool delivery_broker_begin_commit(struct delivery_worker *worker) {
                                               .generation = worker->generation[number],
                                               .epoch = worker->table.epoch,
                                               .offset = due};
+    delivery_broker_metadata(worker, number, due, worker->commit.metadata);
     partition_table_sent(&worker->table, number);
     return true;
 }
@@ -84,8 +98,9 @@ bool delivery_broker_commit(struct delivery_worker *worker) {
     }
     if (!commit->is_answered) { /* of a dead worker, too */
         commit->is_answered = true;
-        commit->is_taken = delivery_world_commit(worker->world, commit->number, worker->number,
-                                                 commit->generation, commit->offset);
+        commit->is_taken =
+            delivery_world_commit(worker->world, commit->number, worker->number, commit->generation,
+                                  commit->offset, commit->metadata);
         return true;
     }
     if (!delivery_worker_acts(worker)) {
@@ -106,8 +121,10 @@ bool delivery_broker_revoke(struct delivery_worker *worker, int number, bool com
     }
     int64_t due = delivery_broker_due_offset(worker, number);
     if (commits && due >= 0) {
+        char metadata[DELIVERY_METADATA_BYTES];
+        delivery_broker_metadata(worker, number, due, metadata);
         (void)delivery_world_commit(worker->world, number, worker->number,
-                                    worker->generation[number], due);
+                                    worker->generation[number], due, metadata);
     }
     partition_table_revoke(&worker->table, number);
     delivery_worker_look_over(worker);
@@ -121,10 +138,15 @@ bool delivery_broker_assign(struct delivery_worker *worker, int number) {
     }
     partition->owner = worker->number;
     worker->generation[number] = ++partition->generation;
-    worker->position[number] = partition->committed;
+    worker->position[number] = partition->committed < 0 ? 0 : partition->committed;
     partition_table_begin(&worker->table);
     partition_table_assign(&worker->table, number);
-    partition_table_start(&worker->table, number, partition->committed, NULL, 0);
+    static struct offset_range known[OFFSET_METADATA_RANGES_MAX];
+    size_t known_count = 0;
+    bool is_ours = offset_metadata_decode(partition->committed, partition->metadata,
+                                          strlen(partition->metadata), known, &known_count);
+    assert(is_ours);
+    partition_table_start(&worker->table, number, partition->committed, known, known_count);
     delivery_worker_look_over(worker);
     return true;
 }

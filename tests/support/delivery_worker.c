@@ -199,6 +199,11 @@ bool delivery_worker_receive(struct delivery_worker *worker) {
     while (next < partition->count && partition->log[next].offset < worker->position[number]) {
         next++;
     }
+    if (next == partition->count && worker->position[number] < partition->end) {
+        worker->position[number] = partition->end;
+        partition_table_reach(&worker->table, number, partition->end);
+        return true;
+    }
     struct delivery_job *job = next < partition->count ? delivery_worker_add(worker) : NULL;
     if (job == NULL) {
         return false;
@@ -207,8 +212,13 @@ bool delivery_worker_receive(struct delivery_worker *worker) {
     struct source_ref ref;
     enum partition_entry entry =
         partition_table_enter(&worker->table, number, record->offset, &ref);
-    assert(entry == PARTITION_ENTRY_NEW);
+    assert(entry == PARTITION_ENTRY_NEW || entry == PARTITION_ENTRY_KNOWN);
     worker->position[number] = record->offset + 1;
+    if (entry == PARTITION_ENTRY_KNOWN) {
+        worker->coverage->known_records++;
+        job->is_used = false;
+        return true;
+    }
     job->id = record->id;
     job->content = record->content;
     job->is_malformed = record->is_malformed;

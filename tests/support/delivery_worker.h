@@ -47,6 +47,7 @@ struct delivery_send {
 struct delivery_commit {
     bool is_under_way, is_answered, is_taken;
     int number;
+    char metadata[DELIVERY_METADATA_BYTES];
     uint64_t generation;
     int64_t offset;
     uint64_t epoch; /* of the table */
@@ -57,6 +58,7 @@ struct delivery_coverage {
     uint64_t claims[DELIVERY_ANSWERS], late_claims[DELIVERY_ANSWERS]; /* by -code */
     uint64_t seals[DELIVERY_ANSWERS + 1];                             /* so; the last: it holds */
     uint64_t actions[JOB_LIFE_ACTION_COUNT];
+    uint64_t known_records; /* settled by an earlier owner: no work */
 };
 
 struct delivery_worker {

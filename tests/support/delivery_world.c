@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "consumer/offset_metadata.h"
 #include "tests/support/test.h"
 
 uint32_t delivery_world_below(struct delivery_world *world, uint32_t bound) {
@@ -41,6 +42,7 @@ static void delivery_world_fill(struct delivery_world *world) {
         struct delivery_partition *partition = &world->partitions[p];
         int64_t offset = delivery_world_below(world, 3);
         partition->owner = DELIVERY_NOBODY;
+        partition->committed = -1;
         partition->count = 1 + (int)delivery_world_below(world, DELIVERY_RECORDS);
         for (int i = 0; i < partition->count; i++) {
             uint8_t id = (uint8_t)delivery_world_below(world, DELIVERY_IDS);
@@ -51,6 +53,7 @@ static void delivery_world_fill(struct delivery_world *world) {
                                                          .is_malformed = is_malformed[id][content]};
             offset += 1 + (delivery_world_below(world, 4) == 0);
         }
+        partition->end = offset;
     }
 }
 
@@ -75,11 +78,23 @@ bool delivery_world_is_answered(const struct delivery_world *world, int number, 
            world->has_result[record->id][record->content];
 }
 
+/* What the commit says is settled: below its offset, and in its metadata. */
+static bool delivery_world_is_settled(int64_t offset, int64_t mark,
+                                      const struct offset_range *ranges, size_t count) {
+    bool is_settled = offset < mark;
+    for (size_t i = 0; i < count; i++) {
+        is_settled |= offset >= ranges[i].begin && offset < ranges[i].end;
+    }
+    return is_settled;
+}
+
 bool delivery_world_commit(struct delivery_world *world, int number, int worker,
-                           uint64_t generation, int64_t offset) {
+                           uint64_t generation, int64_t offset, const char *metadata) {
+    static struct offset_range ranges[OFFSET_METADATA_RANGES_MAX];
+    size_t count = 0;
     struct delivery_partition *partition = &world->partitions[number];
-    delivery_world_tell(world, "w%d commits %d:%lld in generation %llu of %llu", worker, number,
-                        (long long)offset, (unsigned long long)generation,
+    delivery_world_tell(world, "w%d commits %d:%lld '%s' in generation %llu of %llu", worker,
+                        number, (long long)offset, metadata, (unsigned long long)generation,
                         (unsigned long long)partition->generation);
     if (partition->owner != worker || partition->generation != generation) {
         return false;
@@ -87,12 +102,16 @@ bool delivery_world_commit(struct delivery_world *world, int number, int worker,
     if (offset < partition->committed) {
         delivery_world_violate(world, "a commit never goes back");
     }
+    bool is_ours = offset_metadata_decode(offset, metadata, strlen(metadata), ranges, &count);
+    assert(is_ours);
     for (int i = 0; i < partition->count; i++) {
-        if (partition->log[i].offset < offset && !delivery_world_is_answered(world, number, i)) {
+        if (delivery_world_is_settled(partition->log[i].offset, offset, ranges, count) &&
+            !delivery_world_is_answered(world, number, i)) {
             delivery_world_violate(world, "acknowledged before committed");
         }
     }
     partition->committed = offset;
+    snprintf(partition->metadata, sizeof partition->metadata, "%s", metadata);
     return true;
 }
 

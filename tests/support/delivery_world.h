@@ -21,6 +21,7 @@ enum {
     DELIVERY_CONTENTS = 2, /* records of one id that differ */
     DELIVERY_INCARNATIONS_MAX = 128,
     DELIVERY_LEASE_MS = 100,
+    DELIVERY_METADATA_BYTES = 64,
     DELIVERY_NOBODY = -1
 };
 
@@ -51,7 +52,10 @@ struct delivery_partition {
     int count;
     int owner; /* a worker, or DELIVERY_NOBODY */
     uint64_t generation;
-    int64_t committed; /* of the group; the offset to read next */
+    int64_t end; /* of the log: what no record stands for may be before it */
+    /* Of the group: the offset to read next, or -1, and what is settled beyond, as a text. */
+    int64_t committed;
+    char metadata[DELIVERY_METADATA_BYTES];
 };
 
 /* One life of a worker. */
@@ -103,7 +107,7 @@ void delivery_world_tell(const struct delivery_world *world, const char *format,
 
 /* The broker takes a commit. False: the partition is not that worker's in that generation. */
 bool delivery_world_commit(struct delivery_world *world, int number, int worker,
-                           uint64_t generation, int64_t offset);
+                           uint64_t generation, int64_t offset, const char *metadata);
 /* The broker appends. `result` is "ANSWER|MAKER": the answer is what the id determines. */
 void delivery_world_append_result(struct delivery_world *world, int id, int content,
                                   const char *result);

@@ -166,7 +166,7 @@ static void kill_by_poison(struct schedule *schedule) {
 static bool is_over(const struct schedule *schedule) {
     for (int p = 0; p < DELIVERY_PARTITIONS; p++) {
         const struct delivery_partition *partition = &schedule->world.partitions[p];
-        if (partition->committed <= partition->log[partition->count - 1].offset) {
+        if (partition->committed < partition->end) {
             return false;
         }
     }
@@ -285,6 +285,7 @@ static void check_coverage(void) {
     for (size_t i = 0; i < COUNT(seals); i++) {
         assert_int_not_equal(coverage.seals[-seals[i]], 0);
     }
+    assert_int_not_equal(coverage.known_records, 0);
     for (int action = JOB_LIFE_NOTHING; action < JOB_LIFE_ACTION_COUNT; action++) {
         assert_int_not_equal(coverage.actions[action], 0);
     }
