@@ -15,6 +15,7 @@ extern const struct command command_compare_entry;
 extern const struct command command_config_entry;
 extern const struct command command_generate_entry;
 extern const struct command command_model_entry;
+extern const struct command command_repair_entry;
 extern const struct command command_replay_entry;
 extern const struct command command_results_entry;
 extern const struct command command_status_entry;
@@ -30,6 +31,7 @@ static const struct command *const command_table[] = {
     &command_status_entry,   //
     &command_wait_entry,     //
     &command_results_entry,  //
+    &command_repair_entry,   //
     &command_replay_entry,   //
     &command_topics_entry,   //
     &command_broker_entry,   //

@@ -131,7 +131,7 @@ const struct config_option config_table_options[] = {
         "largest result that is also kept in the status"),
     REDIS_INT(claim_timeout_ms, "50", 1, 60000, CONFIG_WORKER,
               "time after which a job that Redis has not claimed counts as new"),
-    REDIS_INT(timeout_ms, "1000", 10, 60000, CONFIG_WORKER,
+    REDIS_INT(timeout_ms, "1000", 10, 60000, CONFIG_WORKER | CONFIG_REPAIR,
               "time without any answer after which Redis counts as away"),
     REDIS_INT(backlog_max, "16384", 128, 1048576, CONFIG_WORKER,
               "terminal statuses kept while Redis is away; the oldest are dropped beyond"),

@@ -17,6 +17,7 @@ struct kafka_reader {
     size_t open_count;                     /* partitions not yet read to their end */
     rd_kafka_message_t *message;           /* lent to the caller */
     int64_t timeout_ms;
+    bool is_patient;
     int64_t down_since_ns; /* 0 while a broker is there */
     char last_error[KAFKA_CLIENT_ERROR_BYTES];
 };
@@ -288,6 +289,10 @@ void kafka_reader_close(struct kafka_reader *reader) {
     free(reader);
 }
 
+void kafka_reader_be_patient(struct kafka_reader *reader) {
+    reader->is_patient = true;
+}
+
 /* Notes that partition's records up to `next` have been seen. */
 static void kafka_reader_advance(struct kafka_reader *reader, int32_t partition, int64_t next) {
     for (int i = 0; i < reader->ends->cnt; i++) {
@@ -345,7 +350,7 @@ size_t kafka_reader_headers(const struct kafka_reader *reader, struct record_hea
  * goes, but not when one is back: that is asked for. */
 static bool kafka_reader_is_down(struct kafka_reader *reader) {
     int64_t now_ns = clock_monotonic_ns(NULL);
-    if (!reader->down_since_ns ||
+    if (!reader->down_since_ns || reader->is_patient ||
         now_ns - reader->down_since_ns <= reader->timeout_ms * CLOCK_NS_PER_MS) {
         return false;
     }

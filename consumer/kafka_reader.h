@@ -46,6 +46,9 @@ enum kafka_client_status kafka_reader_open_at(const struct config *config, const
                                               size_t err_bytes) __attribute__((warn_unused_result));
 void kafka_reader_close(struct kafka_reader *reader); /* accepts NULL */
 
+/* From now on brokers that are away are waited for without an end, and without asking for them. */
+void kafka_reader_be_patient(struct kafka_reader *reader);
+
 /* Reads one record, waiting up to wait_ms. With `follow` there is no END: what comes later is read,
  * too; without, only what was there at opening. UNREACHABLE after timeout_ms in which no broker was there. */
 enum kafka_client_status kafka_reader_read(struct kafka_reader *reader, int wait_ms, bool follow,
