@@ -109,6 +109,7 @@ struct config {
     int64_t max_job_bytes, max_message_bytes;
     int64_t high_water, low_water; /* jobs in the worker; 0 = derived */
     int64_t commit_interval_ms, commit_records;
+    int64_t repair_window_s;
     int64_t drain_timeout_ms, revoke_grace_ms;
     int64_t engine_retries;
     int64_t status_ttl_s, result_max_bytes_in_status;

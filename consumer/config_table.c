@@ -125,6 +125,9 @@ const struct config_option config_table_options[] = {
         "time in which jobs may finish that run when their partition goes to another worker"),
     INT(engine_retries, "2", 0, 100, CONFIG_WORKER,
         "times that a job is tried again after the engine failed it"),
+    INT(repair_window_s, "3600", 0, 31536000, CONFIG_WORKER,
+        "so much of the results topic is read at start, to give ids their end that Redis has lost; "
+        "0: none"),
     INT(status_ttl_s, "691200", 1, 31536000, REDIS,
         "life of a status after its last change; longer than the results topic keeps records"),
     INT(result_max_bytes_in_status, "65536", 0, 16777216, CONFIG_WORKER | CONFIG_REPAIR,

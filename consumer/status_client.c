@@ -147,8 +147,8 @@ enum status_client_status status_client_queue(struct status_client *client, cons
 
 /* ---- renewing a failure ---------------------------------------------------------------------- */
 
-/* KEYS: the hash. ARGV: error_code, fingerprint, mark, now, life in seconds, channel. All or nothing
- * in the server: a worker never sees a status that is half renewed. */
+/* KEYS: the hash. ARGV: error_code, fingerprint, mark, now, life in seconds, channel. All or
+ * nothing in the server: a worker never sees a status that is half renewed. */
 static const char status_client_renew_script[] =
     "local got = redis.pcall('HMGET', KEYS[1], 'state', 'error_code', 'fingerprint', 'replayed')\n"
     "if got.err then return 'unknown' end\n"

@@ -1,5 +1,5 @@
-/* A status client: how a client writes `queued` (also anew, where a job is sent again), reads statuses and hears of their changes in
- * Redis.
+/* A status client: how a client writes `queued` (also anew, where a job is sent again), reads
+ * statuses and hears of their changes in Redis.
  *
  * Two connections: one for commands, one (opened by status_client_subscribe) for events. Blocking,
  * each wait bounded by the time-out given at opening. One thread. Owns its connections; a

@@ -9,6 +9,7 @@
 #include <sys/random.h>
 
 #include "consumer/params_config.h"
+#include "consumer/repair.h"
 #include "consumer/topics_hint.h"
 #include "consumer/worker_claim.h"
 #include "consumer/worker_intake.h"
@@ -17,6 +18,7 @@
 #include "consumer/worker_life.h"
 #include "consumer/worker_outcome.h"
 #include "consumer/worker_publish.h"
+#include "consumer/worker_repair.h"
 #include "consumer/worker_run.h"
 #include "consumer/worker_state.h"
 #include "engine/crash_point.h"
@@ -43,6 +45,7 @@ static int worker_wait_ms(const struct worker *worker, int max_wait_ms) {
     due_ns = worker_sooner(due_ns, backpressure_deadline_ns(&worker->backpressure));
     due_ns = worker_sooner(due_ns, deadline_heap_first_ns(&worker->due));
     due_ns = worker_sooner(due_ns, worker->renew_ns);
+    due_ns = worker_sooner(due_ns, worker_repair_due_ns(worker));
     if (worker->is_draining && !worker->is_giving_back) {
         due_ns = worker_sooner(due_ns, worker->drain_end_ns);
     }
@@ -136,6 +139,7 @@ enum worker_status worker_step(struct worker *worker, int max_wait_ms, char *err
     worker_run_take_events(worker);
     worker_publish_step(worker);
     worker_lease_step(worker);
+    worker_repair_step(worker);
     status_store_flush(worker->store);
     kafka_source_commit(worker->source, worker->is_draining && worker->inflight.count == 0);
     worker_pace(worker);
@@ -267,6 +271,9 @@ enum worker_status worker_join(struct worker *worker, int timeout_ms, char *err,
         kafka_sink_read_limits(worker->sink, timeout_ms, err, err_bytes) != KAFKA_SINK_OK) {
         status = WORKER_NOT_YET;
     }
+    if (status == WORKER_OK && !worker_repair_start(worker, timeout_ms, err, err_bytes)) {
+        status = WORKER_NOT_YET;
+    }
     if (status == WORKER_OK &&
         kafka_source_subscribe(worker->source, err, err_bytes) != KAFKA_SOURCE_OK) {
         status = WORKER_NOT_YET;
@@ -311,6 +318,7 @@ void worker_close(struct worker *worker) {
     for (uint32_t i = 0; i < worker->inflight.capacity; i++) {
         kafka_source_release(&worker->inflight.jobs[i].record);
     }
+    repair_close(worker->repair);
     kafka_source_close(worker->source);
     kafka_sink_close(worker->sink);
     status_store_close(worker->store);

@@ -25,7 +25,10 @@ struct worker {
     struct kafka_source *source;
     struct kafka_sink *sink;
     struct status_store *store;
-    char incarnation[17]; /* of this process, among all that ever bear its name */
+    struct repair *repair; /* under way; NULL = none */
+    bool is_repaired;      /* it has ended, or cannot be */
+    int64_t repair_ns;     /* no slice of it earlier */
+    char incarnation[17];  /* of this process, among all that ever bear its name */
     struct inflight inflight;
     struct inflight_list waiting;     /* for room in the engine, in the order they came */
     struct inflight_list suspects;    /* to be alone in the engine: their owners died before */
