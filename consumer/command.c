@@ -11,6 +11,7 @@
 extern const struct command command_batch_entry;
 extern const struct command command_bench_entry;
 extern const struct command command_broker_entry;
+extern const struct command command_cancel_entry;
 extern const struct command command_compare_entry;
 extern const struct command command_config_entry;
 extern const struct command command_generate_entry;
@@ -32,6 +33,7 @@ static const struct command *const command_table[] = {
     &command_wait_entry,     //
     &command_results_entry,  //
     &command_repair_entry,   //
+    &command_cancel_entry,   //
     &command_replay_entry,   //
     &command_topics_entry,   //
     &command_broker_entry,   //

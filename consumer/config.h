@@ -101,7 +101,7 @@ struct config {
 
     /* the worker */
     const char *worker_name; /* "" = host name and process id */
-    int64_t default_timeout_ms;
+    int64_t max_clock_skew_ms, default_timeout_ms;
     int64_t default_max_tokens, default_top_k;
     double default_temperature, default_top_p, default_min_p;
     double default_repetition_penalty, default_presence_penalty, default_frequency_penalty;

@@ -92,6 +92,8 @@ const struct config_option config_table_options[] = {
     TEXT(worker_name, "", CONFIG_WORKER, "name in statuses and results; empty: HOST-PID"),
     INT(default_timeout_ms, "0", 0, 604800000, CONFIG_WORKER,
         "timeout of jobs that give none; 0: none"),
+    INT(max_clock_skew_ms, "60000", 0, 604800000, CONFIG_WORKER,
+        "records dated further ahead than this are counted: a clock is wrong"),
     INT(default_max_tokens, "512", 1, 2048, CONFIG_WORKER,
         "params.max_tokens of jobs that give none"),
     REAL(default_temperature, "0.7", 0, 2, CONFIG_WORKER,

@@ -52,6 +52,7 @@ struct inflight_job {
     struct record record; /* as long as there is one, a dead letter or another try can be made */
     size_t value_bytes;   /* of the record */
     int64_t timestamp_unix_ms, started_unix_ms; /* started: -1 = not */
+    int64_t deadline_ns;                        /* of the monotonic clock; 0 = none */
 
     /* The claim. */
     bool is_claimed;       /* Redis said that it is ours, in `attempt` */

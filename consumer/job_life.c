@@ -35,6 +35,7 @@ static const enum job_life_state job_life_after[JOB_LIFE_ACTION_COUNT] = {
 #define OUTSIDE_BEFORE_THE_ENGINE(state)                                                          \
     [JOB_LIFE_LOSE] = {JOB_LIFE_DO_CLAIM, JOB_LIFE_CLAIMING, 0},                                  \
     [JOB_LIFE_CALL_OFF] = {JOB_LIFE_DO_END_UNRUN, JOB_LIFE_SEALING, 0},                           \
+    [JOB_LIFE_EXPIRE] = {JOB_LIFE_DO_END_UNRUN, JOB_LIFE_SEALING, 0},                             \
     [JOB_LIFE_ORPHAN] = {JOB_LIFE_DO_GIVE_BACK, JOB_LIFE_GONE, 0}, [JOB_LIFE_JOIN] = STAY(state), \
     [JOB_LIFE_GIVE_UP] = {JOB_LIFE_DO_GIVE_BACK, JOB_LIFE_GONE, 0}
 
@@ -87,6 +88,7 @@ static const struct job_life_step job_life_table[JOB_LIFE_STATE_COUNT][JOB_LIFE_
                           [JOB_LIFE_DUE] = {JOB_LIFE_DO_WAIT_AGAIN, JOB_LIFE_WAITING, 0}},
     [JOB_LIFE_ADMITTED] = {IN_THE_ENGINE(JOB_LIFE_ADMITTED),
                            [JOB_LIFE_START] = {JOB_LIFE_DO_NOTE_START, JOB_LIFE_RUNNING, 0},
+                           [JOB_LIFE_EXPIRE] = {JOB_LIFE_DO_END_UNRUN, JOB_LIFE_SEALING, 0},
                            [JOB_LIFE_ORPHAN] = STOP(JOB_LIFE_DO_GIVE_BACK)},
     [JOB_LIFE_RUNNING] = {IN_THE_ENGINE(JOB_LIFE_RUNNING), [JOB_LIFE_ORPHAN] =
                                                                STAY(JOB_LIFE_RUNNING)},

@@ -11,7 +11,8 @@
  *
  * Invariants, for which test_job_life walks the whole table: nothing is published that was not
  * offered to be sealed before; nothing that is sealed is stopped, given back or run; the engine is
- * left only by a ticket's final event; every life can come to its end.
+ * left only by a ticket's final event, but by one that expires in its queue, whose event is then
+ * nobody's; every life can come to its end.
  *
  * Pure: no time, no I/O, any thread. Refuses to know Kafka, Redis and the engine. */
 #ifndef SOLFLEET_CONSUMER_JOB_LIFE_H
@@ -65,6 +66,7 @@ enum job_life_event {
     JOB_LIFE_WRITE,              /* the terminal status is written, or kept for the server */
     /* From outside. */
     JOB_LIFE_LOSE,     /* the lease: another worker has taken it over */
+    JOB_LIFE_EXPIRE,   /* its time is over before it has begun */
     JOB_LIFE_CALL_OFF, /* its client wants no answer, or none so late */
     JOB_LIFE_ORPHAN,   /* none of its records is ours any more */
     JOB_LIFE_JOIN,     /* one more record of ours is answered by it */

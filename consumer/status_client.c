@@ -145,6 +145,83 @@ enum status_client_status status_client_queue(struct status_client *client, cons
     return STATUS_CLIENT_OK;
 }
 
+/* ---- asking for a cancel --------------------------------------------------------------------- */
+
+/* KEYS: the hash. ARGV: life in seconds, channel, message. What stands in a status outlives the
+ * message, and a record that comes again. */
+static const char status_client_cancel_script[] =
+    "local got = redis.pcall('HGET', KEYS[1], 'state')\n"
+    "if type(got) == 'table' then return got end\n"
+    "local terminal = {done = 1, failed = 1, expired = 1, cancelled = 1}\n"
+    "if got and terminal[got] then return got end\n"
+    "redis.call('HSET', KEYS[1], 'cancel_requested', '1')\n"
+    "if redis.call('TTL', KEYS[1]) < tonumber(ARGV[1]) then\n"
+    "  redis.call('EXPIRE', KEYS[1], ARGV[1])\n"
+    "end\n"
+    "redis.call('PUBLISH', ARGV[2], ARGV[3])\n"
+    "return got or ''\n";
+
+static bool status_client_send_cancel(struct status_client *client, const char *id, int64_t ttl_s) {
+    char key[STATUS_CLIENT_KEY_BYTES_MAX], channel[STATUS_CLIENT_KEY_BYTES_MAX];
+    char life[24], message[JOB_ID_BYTES_MAX + 8];
+    bool fits = status_key(key, sizeof key, client->prefix, id) &&
+                status_control_channel(channel, sizeof channel, client->prefix);
+    assert(fits);
+    snprintf(life, sizeof life, "%lld", (long long)ttl_s);
+    snprintf(message, sizeof message, "cancel %s", id);
+    const char *words[] = {"EVAL", status_client_cancel_script, "1", key, life, channel, message};
+    return status_connection_send(&client->commands, (int)(sizeof words / sizeof words[0]), words);
+}
+
+static enum status_client_status status_client_receive_state(struct status_client *client,
+                                                             enum status_state *state, char *err,
+                                                             size_t err_bytes) {
+    redisReply *reply = NULL;
+    enum status_client_status status =
+        status_connection_receive(&client->commands, &reply, err, err_bytes);
+    if (status != STATUS_CLIENT_OK) {
+        return status;
+    }
+    *state = STATUS_UNKNOWN;
+    if (reply->type == REDIS_REPLY_STRING && reply->len > 0 &&
+        !status_state_parse(reply->str, reply->len, state)) {
+        *state = STATUS_UNKNOWN; /* of a later version */
+    }
+    freeReplyObject(reply);
+    return STATUS_CLIENT_OK;
+}
+
+static enum status_client_status status_client_cancel_some(struct status_client *client,
+                                                           const char *const *ids, size_t count,
+                                                           int64_t ttl_s, enum status_state *states,
+                                                           char *err, size_t err_bytes) {
+    enum status_client_status status = status_connection_open(&client->commands, err, err_bytes);
+    bool sent = true;
+    for (size_t i = 0; i < count && status == STATUS_CLIENT_OK; i++) {
+        sent &= status_client_send_cancel(client, ids[i], ttl_s);
+    }
+    if (status == STATUS_CLIENT_OK && !sent) {
+        return status_connection_lost(&client->commands, err, err_bytes);
+    }
+    for (size_t i = 0; i < count && status == STATUS_CLIENT_OK; i++) {
+        status = status_client_receive_state(client, &states[i], err, err_bytes);
+    }
+    return status;
+}
+
+enum status_client_status status_client_cancel(struct status_client *client, const char *const *ids,
+                                               size_t count, int64_t ttl_s,
+                                               enum status_state *states, char *err,
+                                               size_t err_bytes) {
+    enum status_client_status status = STATUS_CLIENT_OK;
+    for (size_t i = 0; i < count && status == STATUS_CLIENT_OK; i += STATUS_CLIENT_PIPELINE) {
+        size_t some = count - i < STATUS_CLIENT_PIPELINE ? count - i : STATUS_CLIENT_PIPELINE;
+        status =
+            status_client_cancel_some(client, ids + i, some, ttl_s, states + i, err, err_bytes);
+    }
+    return status;
+}
+
 /* ---- renewing a failure ---------------------------------------------------------------------- */
 
 /* KEYS: the hash. ARGV: error_code, fingerprint, mark, now, life in seconds, channel. All or

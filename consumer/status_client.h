@@ -4,7 +4,7 @@
  * Two connections: one for commands, one (opened by status_client_subscribe) for events. Blocking,
  * each wait bounded by the time-out given at opening. One thread. Owns its connections; a
  * connection that broke is opened anew by the next call, subscriptions included. Refuses to know
- * Kafka, and every write but `queued`: all else is the workers' affair. */
+ * Kafka, and every write but `queued` and `cancel_requested`: all else is the workers' affair. */
 #ifndef SOLFLEET_CONSUMER_STATUS_CLIENT_H
 #define SOLFLEET_CONSUMER_STATUS_CLIENT_H
 
@@ -64,6 +64,14 @@ status_client_renew(struct status_client *client, const struct status_client_ren
 enum status_client_status status_client_read(struct status_client *client, const char *const *ids,
                                              size_t count, struct status *out, char *err,
                                              size_t err_bytes) __attribute__((warn_unused_result));
+
+/* Asks for each id to be cancelled: in its status, which then lives for ttl_s at least, and on the
+ * control channel. states[i] is the state that it met: what has ended stays as it is; one that is
+ * unknown is cancelled if it comes. */
+enum status_client_status
+status_client_cancel(struct status_client *client, const char *const *ids, size_t count,
+                     int64_t ttl_s, enum status_state *states, char *err, size_t err_bytes)
+    __attribute__((warn_unused_result));
 
 /* From now on, changes of these ids come as events; OK when Redis has confirmed every one. */
 enum status_client_status status_client_subscribe(struct status_client *client,

@@ -10,8 +10,11 @@
 
 #include "consumer/params_config.h"
 #include "consumer/repair.h"
+#include "consumer/status_control.h"
 #include "consumer/topics_hint.h"
+#include "consumer/worker_cancel.h"
 #include "consumer/worker_claim.h"
+#include "consumer/worker_deadline.h"
 #include "consumer/worker_intake.h"
 #include "consumer/worker_lease.h"
 #include "consumer/worker_leave.h"
@@ -28,7 +31,15 @@
 #define HOLD_MS_MAX 250            /* without polling: short beside any time-out of the group */
 /* ---- wait ---- */
 
-enum watched { WATCH_SOURCE, WATCH_SINK, WATCH_STORE, WATCH_ENGINE, WATCH_WAKE, WATCH_COUNT };
+enum watched {
+    WATCH_SOURCE,
+    WATCH_SINK,
+    WATCH_STORE,
+    WATCH_CONTROL,
+    WATCH_ENGINE,
+    WATCH_WAKE,
+    WATCH_COUNT
+};
 
 static int64_t worker_sooner(int64_t a, int64_t b) {
     return a < b ? a : b;
@@ -44,6 +55,8 @@ static int worker_wait_ms(const struct worker *worker, int max_wait_ms) {
     due_ns = worker_sooner(due_ns, kafka_source_deadline_ns(worker->source));
     due_ns = worker_sooner(due_ns, backpressure_deadline_ns(&worker->backpressure));
     due_ns = worker_sooner(due_ns, deadline_heap_first_ns(&worker->due));
+    due_ns = worker_sooner(due_ns, deadline_heap_first_ns(&worker->deadlines));
+    due_ns = worker_sooner(due_ns, status_control_deadline_ns(worker->control));
     due_ns = worker_sooner(due_ns, worker->renew_ns);
     due_ns = worker_sooner(due_ns, worker_repair_due_ns(worker));
     if (worker->is_draining && !worker->is_giving_back) {
@@ -64,10 +77,12 @@ static void worker_wait(struct worker *worker, int max_wait_ms) {
                           .events = POLLIN},
         [WATCH_SINK] = {.fd = kafka_sink_fd(worker->sink), .events = POLLIN},
         [WATCH_STORE] = status_store_pollfd(worker->store),
+        [WATCH_CONTROL] = status_control_pollfd(worker->control),
         [WATCH_ENGINE] = {.fd = engine_event_fd(worker->engine), .events = POLLIN},
         [WATCH_WAKE] = {.fd = worker->options.wake_fd, .events = POLLIN}};
     poll(watched, WATCH_COUNT, worker_wait_ms(worker, max_wait_ms));
     status_store_handle(worker->store, watched[WATCH_STORE].revents);
+    status_control_handle(worker->control, watched[WATCH_CONTROL].revents);
 }
 
 /* ---- the steps that have no file of their own ---- */
@@ -134,7 +149,9 @@ enum worker_status worker_step(struct worker *worker, int max_wait_ms, char *err
     worker_intake_receive(worker);
     worker_leave_step(worker);
     worker_take_answers(worker);
+    worker_cancel_step(worker);
     worker_leave_take_due(worker);
+    worker_deadline_step(worker);
     worker_run_submit(worker);
     worker_run_take_events(worker);
     worker_publish_step(worker);
@@ -192,10 +209,20 @@ static bool worker_open_store(struct worker *worker, char *err, size_t err_bytes
     return status_store_open(&options, &worker->store, err, err_bytes);
 }
 
+static bool worker_open_control(struct worker *worker, char *err, size_t err_bytes) {
+    const struct config *config = worker->config;
+    const struct status_control_options options = {.address = config->redis,
+                                                   .prefix = config->key_prefix,
+                                                   .greeting_timeout_ms = config->redis_timeout_ms,
+                                                   .clock = worker->options.clock};
+    return status_control_open(&options, &worker->control, err, err_bytes);
+}
+
 static bool worker_open_parts(struct worker *worker, char *err, size_t err_bytes) {
     struct clock *clock = worker->options.clock;
     struct log *log = worker->options.log;
     return worker_open_store(worker, err, err_bytes) &&
+           worker_open_control(worker, err, err_bytes) &&
            kafka_source_open(worker->config, clock, log, &worker->source, err, err_bytes) ==
                KAFKA_SOURCE_OK &&
            kafka_sink_open(worker->config, clock, log, &worker->sink, err, err_bytes) ==
@@ -217,8 +244,9 @@ enum worker_status worker_open(const struct worker_options *options, struct work
     worker->lease_ns = worker_lease_ms(worker->config) * CLOCK_NS_PER_MS;
     worker_init_backpressure(worker);
     uint32_t capacity = worker->backpressure.jobs_high + WORKER_RECEIVE_MAX;
-    bool has_room =
-        inflight_init(&worker->inflight, capacity) && deadline_heap_init(&worker->due, capacity);
+    bool has_room = inflight_init(&worker->inflight, capacity) &&
+                    deadline_heap_init(&worker->due, capacity) &&
+                    deadline_heap_init(&worker->deadlines, capacity);
     assert(has_room);
     if (!params_config_read(worker->config, &worker->default_params, err, err_bytes) ||
         !worker_open_parts(worker, err, err_bytes)) {
@@ -322,7 +350,9 @@ void worker_close(struct worker *worker) {
     kafka_source_close(worker->source);
     kafka_sink_close(worker->sink);
     status_store_close(worker->store);
+    status_control_close(worker->control);
     inflight_deinit(&worker->inflight);
     deadline_heap_deinit(&worker->due);
+    deadline_heap_deinit(&worker->deadlines);
     free(worker);
 }

@@ -45,6 +45,7 @@ struct worker_stats {
     uint64_t adopted;  /* outcomes that stood sealed before ours */
     uint64_t poisoned; /* jobs that had killed too many workers */
     uint64_t leases_lost;
+    uint64_t from_the_future;     /* records dated more than max_clock_skew_ms ahead */
     uint64_t given_back;          /* jobs left for others to do */
     uint64_t given_back_in_drain; /* of those, since worker_drain */
     uint64_t engine_failures;     /* jobs that ended with engine_failed */

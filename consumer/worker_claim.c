@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "consumer/worker_cancel.h"
 #include "consumer/worker_life.h"
 #include "consumer/worker_outcome.h"
 #include "consumer/worker_state.h"
@@ -163,8 +164,9 @@ void worker_claim_answered(struct worker *worker, struct inflight_job *job,
     worker_life(worker, job, what);
     if (answer->cancel_requested && inflight_find(&worker->inflight, ticket) == job &&
         job->called_off == FINISH_STOP) {
-        job->called_off = FINISH_CANCELLED;
-        worker_life(worker, job, JOB_LIFE_CALL_OFF);
+        worker_cancel(worker, job);
+    } else if (inflight_find(&worker->inflight, ticket) == job) {
+        worker_cancel_claimed(worker, job);
     }
 }
 

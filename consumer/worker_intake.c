@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "consumer/worker_claim.h"
+#include "consumer/worker_deadline.h"
 #include "consumer/worker_life.h"
 #include "consumer/worker_state.h"
 #include "engine/crash_point.h"
@@ -92,6 +93,7 @@ static void worker_intake_take_record(struct worker *worker, const struct record
     crash_point("received");
     if (worker_intake_take_fingerprint(job) && worker_intake_decode(worker, job)) {
         worker_intake_remember(job);
+        worker_deadline_note(worker, job);
     } else if (!worker_intake_take_malformed(worker, job)) {
         worker_life(worker, job, JOB_LIFE_IS_CONFLICT); /* nobody's: a dead letter only */
         return;

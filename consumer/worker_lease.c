@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "consumer/worker_cancel.h"
 #include "consumer/worker_life.h"
 #include "consumer/worker_state.h"
 
@@ -43,8 +44,7 @@ void worker_lease_answered(struct worker *worker, const struct status_store_answ
         log_write(worker->options.log, LOG_LEVEL_WARN, "lease.lost",
                   LOG_FIELDS(log_text("request_id", job->request_id)));
         worker_life(worker, job, JOB_LIFE_LOSE);
-    } else if (answer->cancel_requested && job->called_off == FINISH_STOP) {
-        job->called_off = FINISH_CANCELLED;
-        worker_life(worker, job, JOB_LIFE_CALL_OFF);
+    } else if (answer->cancel_requested) {
+        worker_cancel(worker, job);
     }
 }

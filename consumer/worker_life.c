@@ -3,6 +3,7 @@
 #include <assert.h>
 
 #include "consumer/worker_claim.h"
+#include "consumer/worker_deadline.h"
 #include "consumer/worker_outcome.h"
 #include "consumer/worker_publish.h"
 #include "consumer/worker_run.h"
@@ -97,7 +98,10 @@ void worker_life_end(struct worker *worker, struct inflight_job *job, enum job_l
         worker_life_count(worker, job->life.state, 1);
         inflight_list_remove(job);
         deadline_heap_remove(&worker->due, inflight_slot(&worker->inflight, job));
-        if (!job_life_is_in_engine(&job->life) && job->ticket == worker->alone_ticket) {
+        worker_deadline_follow(worker, job);
+        if (what == JOB_LIFE_EXPIRE && before == JOB_LIFE_ADMITTED) {
+            worker->left_in_engine++;
+        } else if (!job_life_is_in_engine(&job->life) && job->ticket == worker->alone_ticket) {
             worker->alone_ticket = 0;
         }
     }

@@ -59,6 +59,9 @@ static void worker_report_text(FILE *out, const struct engine_stats *engine,
     }
     fprintf(out, "done                %" PRIu64 "\n", worker->done);
     fprintf(out, "failed              %" PRIu64 "\n", worker->failed);
+    fprintf(out, "expired             %" PRIu64 "\n", worker->expired);
+    fprintf(out, "cancelled           %" PRIu64 "\n", worker->cancelled);
+    fprintf(out, "from the future     %" PRIu64 "\n", worker->from_the_future);
     fprintf(out, "dead letters        %" PRIu64 "\n", worker->dead_letters);
     fprintf(out, "duplicates          %" PRIu64 "\n", worker->duplicates);
     fprintf(out, "given back          %" PRIu64 "\n", worker_report_given_back(worker));
@@ -84,12 +87,14 @@ static void worker_report_json(FILE *out, const struct engine_stats *engine,
                 engine->cuts[i]);
     }
     fprintf(out,
-            "},\"done\":%" PRIu64 ",\"failed\":%" PRIu64 ",\"dead_letters\":%" PRIu64
+            "},\"done\":%" PRIu64 ",\"failed\":%" PRIu64 ",\"expired\":%" PRIu64
+            ",\"cancelled\":%" PRIu64 ",\"from_the_future\":%" PRIu64 ",\"dead_letters\":%" PRIu64
             ",\"duplicates\":%" PRIu64 ",\"given_back\":%" PRIu64 ",\"joined\":%" PRIu64
             ",\"sealed_before\":%" PRIu64 ",\"poison\":%" PRIu64 ",\"leases_lost\":%" PRIu64
             ",\"engine_failures\":%" PRIu64 ",\"tokens_reused\":%" PRIu64
             ",\"preemptions\":%" PRIu64 ",\"tokens_recomputed\":%" PRIu64 "}\n",
-            worker->done, worker->failed, worker->dead_letters, worker->duplicates,
+            worker->done, worker->failed, worker->expired, worker->cancelled,
+            worker->from_the_future, worker->dead_letters, worker->duplicates,
             worker_report_given_back(worker), worker->joined, worker->adopted, worker->poisoned,
             worker->leases_lost, worker->engine_failures, engine->cached_tokens_total,
             engine->preemptions_total, engine->recomputed_tokens_total);

@@ -12,6 +12,9 @@
 #define REST_DOUBLINGS_MAX 6
 #define FORETELL_MAX 32 /* at a time: those who only wait must not look as if they ran */
 #define FAILURES_IN_A_ROW_MAX 3
+/* Of records in one step: they are made tokens, a microsecond a byte at worst (one endless word),
+ * and nothing else is done meanwhile. */
+#define SUBMIT_BYTES_MAX (64u << 10)
 
 /* ---- the way in ---- */
 
@@ -27,6 +30,7 @@ void worker_run_enqueue_again(struct worker *worker, struct inflight_job *job) {
     assert(code == ERROR_NONE); /* it was before */
     (void)code;
     job->has_job = true;
+    job->job.deadline_ns = job->deadline_ns;
     worker_run_enqueue(worker, job);
 }
 
@@ -61,10 +65,14 @@ static bool worker_run_admit(struct worker *worker, struct inflight_job *job) {
     return true;
 }
 
+static bool worker_run_engine_is_empty(const struct worker *worker) {
+    return worker->in_engine + worker->left_in_engine == 0;
+}
+
 /* The engine is to be empty before a suspect, and to stay so beside it. */
 static void worker_run_submit_suspect(struct worker *worker) {
     struct inflight_job *job = worker->suspects.head;
-    if (worker->in_engine > 0) {
+    if (!worker_run_engine_is_empty(worker)) {
         return;
     }
     worker->alone_ticket = job->ticket;
@@ -92,16 +100,25 @@ void worker_run_submit(struct worker *worker) {
     if (worker->engine_is_gone || worker->has_given_up) {
         return;
     }
-    while (worker->suspects.head != NULL && worker->in_engine == 0) {
+    while (worker->suspects.head != NULL && worker_run_engine_is_empty(worker)) {
         worker_run_submit_suspect(worker);
-        if (worker->in_engine == 0 && worker->suspects.head != NULL) {
+        if (worker_run_engine_is_empty(worker) && worker->suspects.head != NULL) {
             break; /* not even alone, for now */
         }
     }
     if (worker->suspects.head != NULL || worker->alone_ticket != 0) {
         return;
     }
-    while (worker->waiting.head != NULL && worker_run_admit(worker, worker->waiting.head)) {
+    size_t bytes = 0;
+    while (worker->waiting.head != NULL) {
+        bytes += worker->waiting.head->value_bytes;
+        if (!worker_run_admit(worker, worker->waiting.head)) {
+            return;
+        }
+        if (bytes > SUBMIT_BYTES_MAX) {
+            worker->has_more |= worker->waiting.head != NULL;
+            return;
+        }
     }
 }
 
@@ -200,9 +217,23 @@ static enum job_life_event worker_run_judge_end(struct worker *worker, struct in
     return JOB_LIFE_END;
 }
 
+/* Of a job that expired in the engine's queue, and is on its way out, or gone. */
+static void worker_run_forget_left(struct worker *worker, const struct engine_event *event) {
+    assert(worker->left_in_engine > 0);
+    if (event->kind == ENGINE_EVENT_FINISHED) {
+        worker->left_in_engine--;
+        if (event->ticket == worker->alone_ticket) {
+            worker->alone_ticket = 0;
+        }
+    }
+}
+
 static void worker_run_take_event(struct worker *worker, struct engine_event *event) {
     struct inflight_job *job = inflight_find(&worker->inflight, event->ticket);
-    assert(job != NULL && job_life_is_in_engine(&job->life));
+    if (job == NULL || !job_life_is_in_engine(&job->life)) {
+        worker_run_forget_left(worker, event);
+        return;
+    }
     switch (event->kind) {
     case ENGINE_EVENT_STARTED: worker_life_end(worker, job, JOB_LIFE_START, event); break;
     case ENGINE_EVENT_PROGRESS: worker_run_take_progress(worker, job, event); break;

@@ -25,6 +25,7 @@ struct worker {
     struct kafka_source *source;
     struct kafka_sink *sink;
     struct status_store *store;
+    struct status_control *control;
     struct repair *repair; /* under way; NULL = none */
     bool is_repaired;      /* it has ended, or cannot be */
     int64_t repair_ns;     /* no slice of it earlier */
@@ -35,13 +36,15 @@ struct worker {
     struct inflight_list progressing; /* what their status does not say yet is to be sent */
     struct inflight_list unsent;      /* results and dead letters to be handed to the sink */
     struct deadline_heap due;         /* parked, resting, and orphans that run, by slot */
+    struct deadline_heap deadlines;   /* of what waits, in the engine's queue, too, by slot */
     struct backpressure backpressure;
 
     int64_t lease_ns; /* how long a claim holds */
     int64_t renew_ns; /* when all leases are renewed next */
     uint32_t in_engine;
-    uint64_t alone_ticket; /* the suspect in the engine; 0 = none */
-    bool has_unsent_stops; /* the engine had no room for a cancel */
+    uint32_t left_in_engine; /* expired in its queue: their ends there are nobody's */
+    uint64_t alone_ticket;   /* the suspect in the engine; 0 = none */
+    bool has_unsent_stops;   /* the engine had no room for a cancel */
 
     uint32_t failures_in_a_row; /* of the engine, without a finished job */
     int64_t failed_ns;          /* when the last was counted */

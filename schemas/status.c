@@ -233,6 +233,11 @@ bool status_key(char *out, size_t out_bytes, const char *prefix, const char *req
     return join(out, out_bytes, prefix, "job", request_id);
 }
 
+bool status_control_channel(char *out, size_t out_bytes, const char *prefix) {
+    int length = snprintf(out, out_bytes, "%scontrol", prefix);
+    return length >= 0 && (size_t)length < out_bytes;
+}
+
 bool status_channel(char *out, size_t out_bytes, const char *prefix, const char *request_id) {
     return join(out, out_bytes, prefix, "events", request_id);
 }

@@ -85,5 +85,7 @@ void status_deinit(struct status *status);
 bool status_key(char *out, size_t out_bytes, const char *prefix, const char *request_id);
 /* Writes "<prefix>events:{ID}". */
 bool status_channel(char *out, size_t out_bytes, const char *prefix, const char *request_id);
+/* Writes "<prefix>control": what clients say to all workers, so far "cancel ID". */
+bool status_control_channel(char *out, size_t out_bytes, const char *prefix);
 
 #endif

@@ -350,6 +350,19 @@ void worker_rig_produce(struct worker_rig *rig, int32_t partition, const char *k
     assert_int_equal(rd_kafka_flush(rig->cluster->producer, WORKER_RIG_WAIT_MS_MAX), 0);
 }
 
+void worker_rig_produce_at(struct worker_rig *rig, int64_t timestamp_unix_ms, const char *value) {
+    rd_kafka_resp_err_t error = rd_kafka_producev(
+        rig->cluster->producer, RD_KAFKA_V_TOPIC(rig->jobs_topic),
+        RD_KAFKA_V_PARTITION(RD_KAFKA_PARTITION_UA), RD_KAFKA_V_TIMESTAMP(timestamp_unix_ms),
+        RD_KAFKA_V_VALUE((void *)(uintptr_t)value, strlen(value)),
+        RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY), RD_KAFKA_V_END);
+    assert_int_equal(error, 0);
+}
+
+void worker_rig_flush(struct worker_rig *rig) {
+    assert_int_equal(rd_kafka_flush(rig->cluster->producer, WORKER_RIG_WAIT_MS_MAX), 0);
+}
+
 void worker_rig_produce_job(struct worker_rig *rig, const char *id) {
     char value[256];
     int size = snprintf(value, sizeof value, "{\"request_id\": \"%s\", \"prompt\": \"hello\"}", id);

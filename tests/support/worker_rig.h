@@ -67,6 +67,9 @@ struct worker_stats worker_rig_stats(const struct worker_rig *rig);
  * pairs ended by NULL, may be NULL. Returns when the cluster has it. */
 void worker_rig_produce(struct worker_rig *rig, int32_t partition, const char *key,
                         const void *value, size_t value_bytes, const char *const *headers);
+/* A value, keyed by nothing, with a timestamp of its own. Does not wait: worker_rig_flush does. */
+void worker_rig_produce_at(struct worker_rig *rig, int64_t timestamp_unix_ms, const char *value);
+void worker_rig_flush(struct worker_rig *rig);
 /* {"request_id": ID, "prompt": "hello"} keyed by the id. */
 void worker_rig_produce_job(struct worker_rig *rig, const char *id);
 

@@ -1,0 +1,85 @@
+"""In time or refused: deadlines, cancels and priorities of the built worker, against a real Kafka
+and a real Redis, with the demo model."""
+
+import time
+
+from services import wait_until
+
+from conftest import MODEL
+
+REAL = ("--model", str(MODEL), "--max-model-len", "2048", "--json", "--commit-interval-ms", "50")
+
+
+def job(request_id, max_tokens=3, **fields):
+    return {"request_id": request_id, "prompt": "Binary search is",
+            "params": {"max_tokens": max_tokens, "temperature": 0}, **fields}
+
+
+def result_of(space, count=1):
+    return {record.key.decode(): record.value for record in space.results(count)}
+
+
+def test_a_deadline_cuts_an_answer_and_keeps_its_text(space, start_worker):
+    start_worker(*REAL)
+    space.produce(job("warm"))
+    space.await_state("warm", "done")
+    space.produce(job("cut", 2000, timeout_ms=2500, progress="text"))
+    space.await_state("cut", "expired")
+    cut = result_of(space, 2)["cut"]
+    assert (cut["status"], cut["finish_reason"]) == ("expired", "deadline")
+    assert cut["error"]["code"] == "expired"
+    assert cut["usage"]["completion_tokens"] > 0 and cut["text"]
+    assert 2500 <= cut["timings"]["total_ms"] < 12500
+    space.await_all_committed()
+
+
+def test_what_came_too_late_is_not_begun(space, start_worker):
+    space.produce(job("late", timeout_ms=1))
+    time.sleep(0.05)
+    start_worker(*REAL)
+    space.await_state("late", "expired")
+    late = result_of(space)["late"]
+    assert late["usage"]["completion_tokens"] == 0
+    assert late["timings"]["batch_wait_ms"] is None
+    space.await_all_committed()
+
+
+def test_cancel_ends_a_job_that_runs_and_frees_its_place(space, start_worker, run_solfleet):
+    start_worker(*REAL, "--max-batch-size", "1")
+    space.produce(job("long", 2000, progress="text"))
+    space.await_state("long", "running")
+    wait_until(lambda: int(space.status("long").get("completion_tokens", 0)) > 0, 20,
+               "it has begun")
+    space.produce(job("next"))
+    assert run_solfleet("cancel", "long")[0] == 0
+    space.await_state("long", "cancelled", timeout_s=10)
+    space.await_state("next", "done", timeout_s=20)
+    results = result_of(space, 2)
+    assert (results["long"]["status"], results["long"]["finish_reason"]) == (
+        "cancelled", "cancelled")
+    assert 0 < results["long"]["usage"]["completion_tokens"] < 2000
+    again = run_solfleet("cancel", "long")
+    assert again[0] == 0 and "has ended before" in again[1]
+    space.await_all_committed()
+
+
+def test_cancel_before_a_job_comes(space, start_worker, run_solfleet):
+    assert run_solfleet("cancel", "early")[0] == 3
+    start_worker(*REAL)
+    space.produce(job("early"))
+    space.await_state("early", "cancelled")
+    assert result_of(space)["early"]["usage"]["completion_tokens"] == 0
+    space.await_all_committed()
+
+
+def test_the_urgent_are_answered_first(space, start_worker):
+    start_worker(*REAL, "--max-batch-size", "1", "--priority-ageing-ms", "600000")
+    space.produce(job("first", 200))
+    space.await_state("first", "running")
+    space.produce(*(job(f"bulk-{i}", 3, priority=9) for i in range(12)))
+    space.produce(*(job(f"urgent-{i}", 3, priority=1) for i in range(4)))
+    order = [record.key.decode() for record in sorted(
+        space.results(17), key=lambda record: record.value["timings"]["total_ms"])]
+    ends = {i: int(space.status(i)["finished_at"]) for i in order}
+    assert max(ends[f"urgent-{i}"] for i in range(4)) <= min(ends[f"bulk-{i}"] for i in range(12))
+    space.await_all_committed()
