@@ -81,13 +81,14 @@ static const char status_script_advance[] = PROLOGUE PUT
     "end\n"
     "return out\n";
 
-/* A job that nobody told to be running (Redis was away, or it began and ended at once) runs now. */
+/* A job that began and ended at once is never told to be running: its end is near, and an event
+ * less is to be sent. Only where nothing stands at all (Redis restarted empty) it is. */
 static const char status_script_seal[] = PROLOGUE PUT OUTCOME
     "local names = {'sealed', 'fingerprint', 'attempt', 'started_at', 'finished_at',\n"
     "  'prompt_tokens', 'completion_tokens', 'error_code', 'error_message', 'text', 'result'}\n"
     "for i, key in ipairs(KEYS) do\n"
     "  local at = 11 * i - 6\n"
-    "  local fingerprint, started_at = ARGV[at + 2], ARGV[at + 4]\n"
+    "  local fingerprint = ARGV[at + 2]\n"
     "  local got = redis.pcall('HMGET', key, 'state', 'fingerprint', 'sealed', 'attempt')\n"
     "  local state, known = got[1], got[2]\n"
     "  if got.err then if not is_odd(got) then return got end; out[i] = -2\n"
@@ -96,18 +97,16 @@ static const char status_script_seal[] = PROLOGUE PUT OUTCOME
     "  else\n"
     "    out[i] = outcome(key, got[3], -5)\n"
     "    if not out[i] then\n"
-    "      local runs = not state or (state == 'queued' and started_at ~= '')\n"
     "      local list = {}\n"
     "      for n, name in ipairs(names) do\n"
-    "        if (n ~= 2 or not known) and (n ~= 3 or not got[4]) and (n ~= 4 or runs) then\n"
+    "        if (n ~= 2 or not known) and (n ~= 3 or not got[4])\n"
+    "          and (n ~= 4 or state ~= 'running') then\n"
     "          put(list, name, ARGV[at + n])\n"
     "        end\n"
     "      end\n"
-    "      if runs then put(list, 'state', 'running') end\n"
-    "      if not state then put(list, 'worker', worker) end\n"
+    "      if not state then put(list, 'state', 'running'); put(list, 'worker', worker) end\n"
     "      call('HSET', key, unpack(list))\n"
-    "      if not state then call('EXPIRE', key, ttl) end\n"
-    "      if runs then tell(key, 'running') end\n"
+    "      if not state then call('EXPIRE', key, ttl); tell(key, 'running') end\n"
     "      out[i] = 1\n"
     "    end\n"
     "  end\n"

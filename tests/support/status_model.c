@@ -245,12 +245,12 @@ struct status_model_answer status_model_seal(struct status_model *key,
         return answer;
     }
     bool is_new = key->state == STATUS_UNKNOWN;
-    if (is_new || (key->state == STATUS_QUEUED && finish->started_at >= 0)) {
-        key->state = STATUS_RUNNING;
-        key->published_count++;
+    if (key->state != STATUS_RUNNING) {
         status_model_put_number(&key->started_at, finish->started_at);
     }
     if (is_new) {
+        key->state = STATUS_RUNNING;
+        key->published_count++;
         status_model_set(key->worker, caller->worker);
     }
     if (key->fingerprint[0] == '\0') {
