@@ -89,6 +89,7 @@ struct config {
     int64_t threads;
     int64_t kv_cache_bytes;
     bool prefix_cache, head_sketch;
+    const char *weight_cache;
     int64_t null_completion_tokens, null_answer_bytes, null_delay_us;
 
     /* batching */

@@ -56,6 +56,9 @@ const struct config_option config_table_options[] = {
         "memory for keys and values; 0: enough for max_running sequences, within reason"),
     BOOL(prefix_cache, "true", ENGINES,
          "compute what prompts have in common at their beginning once"),
+    TEXT(weight_cache, "auto", ENGINES,
+         "where packed weights are kept for the next start: auto (beside the model, or in "
+         "~/.cache/solfleet where that cannot be written), off, or a folder"),
     BOOL(head_sketch, "true", ENGINES | PLANNING,
          "keep an INT8 copy of the LM head to find the few logits that can matter: the same "
          "answers, faster for few jobs at a time"),

@@ -1,6 +1,7 @@
 #include "consumer/engine_config.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "consumer/command.h"
@@ -57,12 +58,31 @@ void engine_config_options(const struct config *config, struct engine_options *o
         .progress_interval_ms = config->progress_interval_ms};
 }
 
+/* The user's cache folder for programs, as the XDG base directories say; "" where there is none. */
+static void engine_config_user_cache(char *folder, size_t folder_bytes) {
+    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    folder[0] = '\0';
+    if (cache != NULL && cache[0] == '/') {
+        snprintf(folder, folder_bytes, "%s/solfleet", cache);
+    } else if (home != NULL && home[0] == '/') {
+        snprintf(folder, folder_bytes, "%s/.cache/solfleet", home);
+    }
+}
+
 static enum engine_status engine_config_open_real(const struct config *config, struct log *log,
                                                   struct engine **out, char *err,
                                                   size_t err_bytes) {
     struct engine_options options;
+    char folder[4096];
     engine_config_options(config, &options);
     options.log = log;
+    if (strcmp(config->weight_cache, "auto") == 0) {
+        engine_config_user_cache(folder, sizeof folder);
+        options.weight_cache_beside = true;
+        options.weight_cache_folder = folder;
+    } else if (strcmp(config->weight_cache, "off") != 0) {
+        options.weight_cache_folder = config->weight_cache;
+    }
     return engine_open(&options, out, err, err_bytes);
 }
 

@@ -45,8 +45,10 @@ enum engine_status {
 /* Names, defaults and ranges as in ops/CONFIGURATION.md. Zero means the default named there. */
 struct engine_options {
     const char *model_path;
-    const char *policy; /* "int8" by default */
-    const char *device; /* "cpu" | "cuda:N" | "auto" */
+    const char *policy;              /* "int8" by default */
+    bool weight_cache_beside;        /* keep packed weights beside the model's file … */
+    const char *weight_cache_folder; /* … or, where that cannot be, here; NULL = nowhere */
+    const char *device;              /* "cpu" | "cuda:N" | "auto" */
     const char *cpu_tier;
     uint32_t threads;
     uint32_t max_batch_size;       /* 32 */

@@ -55,6 +55,8 @@ static enum engine_status engine_real_make_plan(struct engine_real *real, enum m
         return status;
     }
     plan->model_options.path = options->model_path;
+    plan->model_options.cache_beside = options->weight_cache_beside;
+    plan->model_options.cache_folder = options->weight_cache_folder;
     engine_real_log_plan(real);
     if (plan->total_bytes > real->device_info.memory_free_bytes) {
         snprintf(err, err_bytes,
@@ -174,6 +176,19 @@ static enum engine_status engine_real_open_forward(struct engine_real *real, cha
     return ENGINE_OK;
 }
 
+static void engine_real_log_cache(const struct engine_real *real) {
+    static const char *const states[] = {[MODEL_CACHE_NONE] = "none",
+                                         [MODEL_CACHE_READ] = "read",
+                                         [MODEL_CACHE_WRITTEN] = "written",
+                                         [MODEL_CACHE_UNUSABLE] = "unusable",
+                                         [MODEL_CACHE_FAILED] = "failed"};
+    const struct model_cache_note *note = &real->model->cache;
+    enum log_level level = note->state == MODEL_CACHE_FAILED ? LOG_LEVEL_WARN : LOG_LEVEL_INFO;
+    log_write(real->base.log, level, "model.weight_cache",
+              LOG_FIELDS(log_text("state", states[note->state]), log_text("file", note->path),
+                         log_text("reason", note->why)));
+}
+
 static enum engine_status engine_real_open_parts(struct engine_real *real, char *err,
                                                  size_t err_bytes) {
     enum model_policy policy = MODEL_POLICY_INT8;
@@ -189,6 +204,7 @@ static enum engine_status engine_real_open_parts(struct engine_real *real, char 
             model_open(&real->plan.model_options, real->device, &real->model, err, err_bytes));
     }
     if (status == ENGINE_OK) {
+        engine_real_log_cache(real);
         status = engine_real_open_forward(real, err, err_bytes);
     }
     return status;

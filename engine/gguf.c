@@ -95,6 +95,18 @@ void gguf_close(struct gguf *gguf) {
     free(gguf);
 }
 
+void gguf_rest(const struct gguf *gguf, const uint8_t *data, size_t bytes) {
+    if (gguf->mapping == NULL) {
+        return;
+    }
+    /* Whole pages only; those of a page with others stay. A refusal costs memory, nothing else. */
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), begin = (size_t)(data - gguf->bytes);
+    size_t first = (begin + page - 1) / page * page, end = (begin + bytes) / page * page;
+    if (first < end) {
+        (void)madvise((uint8_t *)gguf->mapping + first, end - first, MADV_DONTNEED);
+    }
+}
+
 const uint8_t *gguf_bytes(const struct gguf *gguf, size_t *size) {
     *size = gguf->size;
     return gguf->bytes;

@@ -78,6 +78,10 @@ enum gguf_status gguf_parse(const uint8_t *bytes, size_t size, struct gguf **out
                             size_t err_bytes) __attribute__((warn_unused_result));
 void gguf_close(struct gguf *gguf); /* accepts NULL */
 
+/* Of a mapped file: `bytes` from `data` on have been read for now, and need no memory of ours until
+ * they are read again. */
+void gguf_rest(const struct gguf *gguf, const uint8_t *data, size_t bytes);
+
 /* The whole file. */
 const uint8_t *gguf_bytes(const struct gguf *gguf, size_t *size);
 

@@ -13,7 +13,7 @@
 #include "engine/model_weights.h"
 #include "schemas/sha256.h"
 
-enum { MODEL_DETAIL_BYTES_MAX = 512 };
+enum { MODEL_DETAIL_BYTES_MAX = 512, MODEL_HASH_BYTES = 1 << 22 };
 
 /* Opens the file and reads from it what a plan needs. On an error nothing is open. */
 static enum model_status model_read(const char *path, struct gguf **out,
@@ -35,9 +35,16 @@ static enum model_status model_read(const char *path, struct gguf **out,
 static enum model_status model_hash(const struct gguf *gguf, char hex[SHA256_HEX_BYTES], char *err,
                                     size_t err_bytes) {
     uint8_t digest[SHA256_BYTES];
+    struct sha256 hash;
     size_t size;
     const uint8_t *bytes = gguf_bytes(gguf, &size);
-    if (!sha256_of(bytes, size, digest)) {
+    sha256_init(&hash);
+    for (size_t at = 0; at < size; at += MODEL_HASH_BYTES) {
+        size_t count = size - at < MODEL_HASH_BYTES ? size - at : MODEL_HASH_BYTES;
+        sha256_update(&hash, bytes + at, count);
+        gguf_rest(gguf, bytes + at, count);
+    }
+    if (!sha256_finish(&hash, digest)) {
         snprintf(err, err_bytes, "out of host memory");
         return MODEL_NO_MEMORY;
     }
@@ -86,12 +93,14 @@ static enum model_status model_load(struct model *model, const struct gguf *gguf
         status = model_reserve(model, err, err_bytes);
     }
     if (status == MODEL_OK) {
+        status = model_hash(gguf, model->sha256, err, err_bytes);
+    }
+    if (status == MODEL_OK) {
         status = model_weights_load(model, gguf, options, err, err_bytes);
     }
     if (status == MODEL_OK) {
         model->kv = model_plan_kv_form(&model->config, model->policy);
         model_text_name(gguf, options->path, model->name, sizeof model->name);
-        status = model_hash(gguf, model->sha256, err, err_bytes);
     }
     return status;
 }

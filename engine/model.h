@@ -75,6 +75,23 @@ struct model_plan {
     size_t page_bytes; /* of one KV page over all layers */
 };
 
+/* What became of the cache of packed weights when a model was opened (engine/model_cache.h). */
+enum model_cache_state {
+    MODEL_CACHE_NONE,     /* none was asked for */
+    MODEL_CACHE_READ,     /* the weights came from it */
+    MODEL_CACHE_WRITTEN,  /* they were converted and kept */
+    MODEL_CACHE_UNUSABLE, /* one is there that does not fit */
+    MODEL_CACHE_FAILED    /* they could not be kept: why says so */
+};
+
+enum { MODEL_CACHE_PATH_BYTES = 4096 };
+
+struct model_cache_note {
+    enum model_cache_state state;
+    char path[MODEL_CACHE_PATH_BYTES];
+    char why[96];
+};
+
 struct model {
     struct model_config config;
     enum model_policy policy;
@@ -92,6 +109,7 @@ struct model {
     struct tokenizer *tokenizer; /* owned */
     struct chat_template chat;   /* kind CHAT_TEMPLATE_NONE when the file has none */
     struct model_plan plan;
+    struct model_cache_note cache;
     struct device *device; /* borrowed */
     void *memory;          /* owned: see model.c */
 };
@@ -102,7 +120,9 @@ struct model_options {
     uint32_t max_model_len; /* 0: min(4096, the model's); beyond the model's is MODEL_BAD_OPTION */
     const uint32_t *row_buckets; /* ascending; for weight_prepare */
     uint32_t row_bucket_count;
-    bool head_sketch_off; /* no INT8 copy of the head, even where the back end would use it */
+    bool cache_beside;        /* keep packed weights beside the file */
+    const char *cache_folder; /* keep them there where that cannot be done; NULL = nowhere */
+    bool head_sketch_off;     /* no INT8 copy of the head, even where the back end would use it */
 };
 
 /* On MODEL_OK *out is the caller's. Otherwise err names the file and what is wrong in it. */

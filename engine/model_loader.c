@@ -6,7 +6,15 @@
 #include <stdlib.h>
 
 #include "engine/model_plan.h"
-#include "engine/model_policy.h"
+
+static void model_loader_free(struct model_loader *loader) {
+    free(loader->row);
+    free(loader->values);
+    free(loader->scale);
+    free(loader->packed);
+    loader->row = loader->scale = NULL;
+    loader->values = loader->packed = NULL;
+}
 
 enum model_status model_loader_fail(const struct model_loader *loader, enum model_status status,
                                     const char *format, ...) {
@@ -27,6 +35,9 @@ void *model_loader_reserve(struct model_loader *loader, size_t bytes) {
 enum model_status model_loader_upload(struct model_loader *loader, void *to, const void *from,
                                       size_t bytes) {
     struct device *device = loader->model->device;
+    if (loader->is_packed) {
+        return MODEL_OK; /* it is there */
+    }
     if (device_copy_in(device, DEVICE_STREAM_COPY, to, from, bytes) != KERNELS_OK) {
         return model_loader_fail(loader, MODEL_FAILED, "the device refused a copy of %zu bytes",
                                  bytes);
@@ -46,9 +57,9 @@ enum model_status model_loader_pack(struct model_loader *loader, struct weight *
         return MODEL_BAD_FILE;
     }
     void *place = model_loader_reserve(loader, bytes);
-    void *packed = loader->memory_is_host ? place : loader->packed;
-    if (loader->ops->weight_pack(form, &source, packed, loader->err, loader->err_bytes) !=
-        KERNELS_OK) {
+    void *packed = loader->is_packed || loader->memory_is_host ? place : loader->packed;
+    if (!loader->is_packed && loader->ops->weight_pack(form, &source, packed, loader->err,
+                                                       loader->err_bytes) != KERNELS_OK) {
         return MODEL_BAD_FILE;
     }
     if (packed != place) {
@@ -65,33 +76,33 @@ enum model_status model_loader_pack(struct model_loader *loader, struct weight *
                : MODEL_FAILED;
 }
 
-/* Grows *largest to what a weight of this form needs of each scratch buffer. */
-struct model_scratch {
-    size_t row, values_bytes, scale, packed_bytes;
-};
-
-static size_t model_loader_max(size_t a, size_t b) {
-    return a > b ? a : b;
-}
-
-static void model_loader_measure(const struct model_loader *loader, struct weight_form form,
-                                 struct model_scratch *largest) {
-    size_t packed_bytes = 0;
-    /* The plan has asked the same before, so it cannot fail; if it did, packing would say so. */
-    if (loader->ops->weight_packed_bytes(&form, &packed_bytes, loader->err, loader->err_bytes) !=
-        KERNELS_OK) {
-        return;
+enum model_status model_loader_scratch(struct model_loader *loader,
+                                       const struct weight_form *form) {
+    size_t packed_bytes = 0, values_bytes = (size_t)form->n * form->k * element_bytes(form->type);
+    if (loader->is_packed) {
+        return MODEL_OK;
     }
-    size_t values_bytes = (size_t)form.n * form.k * element_bytes(form.type);
-    largest->row = model_loader_max(largest->row, form.k);
-    largest->values_bytes = model_loader_max(largest->values_bytes, values_bytes);
-    largest->scale = model_loader_max(largest->scale, form.n);
-    largest->packed_bytes = model_loader_max(largest->packed_bytes, packed_bytes);
+    model_loader_free(loader);
+    /* The plan has asked the same before, so it cannot fail; if it did, packing would say so. */
+    if (loader->ops->weight_packed_bytes(form, &packed_bytes, loader->err, loader->err_bytes) !=
+        KERNELS_OK) {
+        return MODEL_BAD_FILE;
+    }
+    loader->row = malloc(form->k * sizeof *loader->row);
+    loader->values = malloc(values_bytes);
+    loader->scale = malloc(form->n * sizeof *loader->scale);
+    loader->packed = loader->memory_is_host ? NULL : malloc(packed_bytes);
+    if (loader->row == NULL || loader->values == NULL || loader->scale == NULL ||
+        (loader->packed == NULL && !loader->memory_is_host)) {
+        return model_loader_fail(loader, MODEL_NO_MEMORY,
+                                 "out of host memory: %zu bytes to convert a weight",
+                                 values_bytes + packed_bytes);
+    }
+    return MODEL_OK;
 }
 
-enum model_status model_loader_open(struct model_loader *loader, struct model *model,
-                                    const struct gguf *gguf, const struct model_options *options,
-                                    char *err, size_t err_bytes) {
+void model_loader_open(struct model_loader *loader, struct model *model, const struct gguf *gguf,
+                       const struct model_options *options, char *err, size_t err_bytes) {
     struct device_info info;
     device_describe(model->device, &info);
     *loader = (struct model_loader){.model = model,
@@ -101,33 +112,9 @@ enum model_status model_loader_open(struct model_loader *loader, struct model *m
                                     .memory_is_host = info.memory_is_host,
                                     .err = err,
                                     .err_bytes = err_bytes};
-    struct model_scratch size = {.values_bytes = model->config.dim * sizeof(float)}; /* norms */
-    model_loader_measure(loader, model_plan_table_form(&model->config, model->policy), &size);
-    for (uint32_t layer = 0; layer < model->config.layers; layer++) {
-        for (unsigned i = 0; i < MODEL_LINEAR_COUNT; i++) {
-            model_loader_measure(
-                loader,
-                model_policy_form(model->policy, &model->config, (enum model_linear)i, layer),
-                &size);
-        }
-    }
-    loader->row = malloc(size.row * sizeof *loader->row);
-    loader->values = malloc(size.values_bytes);
-    loader->scale = malloc(size.scale * sizeof *loader->scale);
-    loader->packed = loader->memory_is_host ? NULL : malloc(size.packed_bytes);
-    if (loader->row == NULL || loader->values == NULL || loader->scale == NULL ||
-        (loader->packed == NULL && !loader->memory_is_host)) {
-        return model_loader_fail(loader, MODEL_NO_MEMORY,
-                                 "out of host memory: %zu bytes to convert the largest weight",
-                                 size.values_bytes + size.packed_bytes);
-    }
-    return MODEL_OK;
 }
 
 void model_loader_close(struct model_loader *loader) {
-    free(loader->row);
-    free(loader->values);
-    free(loader->scale);
-    free(loader->packed);
+    model_loader_free(loader);
     *loader = (struct model_loader){.used_bytes = 0};
 }

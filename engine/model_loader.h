@@ -16,7 +16,10 @@ struct model_loader {
     bool memory_is_host;
     size_t used_bytes; /* of model->memory */
 
-    /* Host scratch, sized for the largest weight. */
+    bool is_packed; /* all but the rotary tables came packed, from a cache: nothing is to be read,
+                       packed or copied, only places are to be given */
+
+    /* Host scratch for one weight. */
     float *row;
     void *values;
     float *scale;
@@ -26,26 +29,28 @@ struct model_loader {
     size_t err_bytes;
 };
 
-/* Scratch for every weight of the model. NO_MEMORY: model_loader_close frees what there is. */
-enum model_status model_loader_open(struct model_loader *loader, struct model *model,
-                                    const struct gguf *gguf, const struct model_options *options,
-                                    char *err, size_t err_bytes)
-    __attribute__((warn_unused_result));
+void model_loader_open(struct model_loader *loader, struct model *model, const struct gguf *gguf,
+                       const struct model_options *options, char *err, size_t err_bytes);
 void model_loader_close(struct model_loader *loader);
 
 /* Says why in loader->err; returns status. */
 enum model_status model_loader_fail(const struct model_loader *loader, enum model_status status,
                                     const char *format, ...) __attribute__((format(printf, 3, 4)));
 
+/* Makes scratch for a weight of this form; nothing where all is packed. */
+enum model_status model_loader_scratch(struct model_loader *loader, const struct weight_form *form)
+    __attribute__((warn_unused_result));
+
 /* The next piece of the model's one allocation; the plan counted every piece. */
 void *model_loader_reserve(struct model_loader *loader, size_t bytes);
 
-/* Copies and waits: the host's buffer is used again for the next weight. */
+/* Copies and waits: the host's buffer is used again for the next weight. Nothing where all is
+ * packed. */
 enum model_status model_loader_upload(struct model_loader *loader, void *to, const void *from,
                                       size_t bytes) __attribute__((warn_unused_result));
 
-/* Packs loader->values (and scale) into the place of a weight whose form is set, and makes its
- * plans. */
+/* Packs loader->values (and scale) into the place of a weight whose form is set, unless it came
+ * packed, and makes its plans. */
 enum model_status model_loader_pack(struct model_loader *loader, struct weight *weight)
     __attribute__((warn_unused_result));
 

@@ -27,20 +27,24 @@ static enum model_status model_sketch_keep(struct model_loader *loader, const fl
 enum model_status model_sketch_load(struct model_loader *loader, const struct gguf_tensor *head) {
     struct head_sketch *sketch = &loader->model->sketch;
     struct weight_form form = model_plan_sketch_form(&loader->model->config);
-    int8_t *values = loader->values; /* has room: the head itself took twice as much */
-    float *bounds = malloc(2 * (size_t)form.n * sizeof *bounds);
     assert(loader->model->head->form.type == ELEMENT_F16);
+    enum model_status status = model_loader_scratch(loader, &form);
+    if (status != MODEL_OK) {
+        return status;
+    }
+    float *bounds = malloc(2 * (size_t)form.n * sizeof *bounds);
     if (bounds == NULL) {
         return model_loader_fail(loader, MODEL_NO_MEMORY, "out of memory for the head's copy");
     }
     float *norm = bounds, *error = bounds + form.n;
-    for (uint32_t n = 0; n < form.n; n++) {
+    for (uint32_t n = 0; n < form.n && !loader->is_packed; n++) {
         model_sketch_read_row(head, n, form.k, loader->row);
-        head_sketch_row(loader->row, form.k, values + (size_t)n * form.k, &loader->scale[n],
-                        &norm[n], &error[n]);
+        head_sketch_row(loader->row, form.k, (int8_t *)loader->values + (size_t)n * form.k,
+                        &loader->scale[n], &norm[n], &error[n]);
     }
+    gguf_rest(loader->gguf, head->data, head->bytes);
     sketch->weight.form = form;
-    enum model_status status = model_loader_pack(loader, &sketch->weight);
+    status = model_loader_pack(loader, &sketch->weight);
     if (status == MODEL_OK) {
         status = model_sketch_keep(loader, norm, form.n, &sketch->norm);
     }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/model_cache.h"
 #include "engine/model_loader.h"
 #include "engine/model_plan.h"
 #include "engine/model_policy.h"
@@ -59,6 +60,7 @@ static enum model_status model_weights_convert(struct model_loader *loader,
             return model_weights_refuse(loader, status, tensor, source, bad);
         }
     }
+    gguf_rest(loader->gguf, tensor->data, tensor->bytes);
     return MODEL_OK;
 }
 
@@ -67,16 +69,13 @@ static enum model_status model_weights_linear(struct model_loader *loader, struc
                                               const struct model_part *parts, size_t part_count,
                                               struct weight *weight) {
     uint32_t first = 0;
+    enum model_status status = model_loader_scratch(loader, &form);
     weight->form = form;
-    for (size_t i = 0; i < part_count; i++) {
-        enum model_status status = model_weights_convert(loader, &form, &parts[i], first);
-        if (status != MODEL_OK) {
-            return status;
-        }
+    for (size_t i = 0; i < part_count && !loader->is_packed && status == MODEL_OK; i++) {
+        status = model_weights_convert(loader, &form, &parts[i], first);
         first += (uint32_t)parts[i].tensor->dims[1];
     }
-    assert(first == form.n);
-    return model_loader_pack(loader, weight);
+    return status == MODEL_OK ? model_loader_pack(loader, weight) : status;
 }
 
 /* ---------------------------------------------------------------- vectors */
@@ -84,15 +83,20 @@ static enum model_status model_weights_linear(struct model_loader *loader, struc
 static enum model_status model_weights_norm(struct model_loader *loader,
                                             const struct gguf_tensor *tensor, const float **out) {
     uint32_t count = (uint32_t)tensor->dims[0], bad = 0;
-    float *values = loader->values;
-    block_format_read_row(tensor->format, tensor->data, count, loader->row);
-    enum quantize_status status = quantize_row(ELEMENT_F32, loader->row, count, values, NULL, &bad);
-    if (status != QUANTIZE_OK) {
-        return model_weights_refuse(loader, status, tensor, 0, bad);
-    }
+    const struct weight_form form = {.type = ELEMENT_F32, .n = 1, .k = count};
+    enum model_status status = model_loader_scratch(loader, &form);
     float *place = model_loader_reserve(loader, count * sizeof *place);
     *out = place;
-    return model_loader_upload(loader, place, values, count * sizeof *place);
+    if (loader->is_packed || status != MODEL_OK) {
+        return status;
+    }
+    block_format_read_row(tensor->format, tensor->data, count, loader->row);
+    enum quantize_status kept =
+        quantize_row(ELEMENT_F32, loader->row, count, loader->values, NULL, &bad);
+    if (kept != QUANTIZE_OK) {
+        return model_weights_refuse(loader, kept, tensor, 0, bad);
+    }
+    return model_loader_upload(loader, place, loader->values, count * sizeof *place);
 }
 
 static enum model_status model_weights_rope(struct model_loader *loader) {
@@ -192,10 +196,9 @@ enum model_status model_weights_load(struct model *model, const struct gguf *ggu
                                      const struct model_options *options, char *err,
                                      size_t err_bytes) {
     struct model_loader loader;
-    enum model_status status = model_loader_open(&loader, model, gguf, options, err, err_bytes);
-    if (status == MODEL_OK) {
-        status = model_weights_tables(&loader);
-    }
+    model_loader_open(&loader, model, gguf, options, err, err_bytes);
+    loader.is_packed = model_cache_read(&loader);
+    enum model_status status = model_weights_tables(&loader);
     for (uint32_t layer = 0; layer < model->config.layers && status == MODEL_OK; layer++) {
         status = model_weights_layer(&loader, layer);
     }
@@ -203,6 +206,10 @@ enum model_status model_weights_load(struct model *model, const struct gguf *ggu
         status = model_weights_norm(&loader, gguf_find_tensor(gguf, "output_norm.weight"),
                                     &model->final_norm);
     }
+    if (status == MODEL_OK && !loader.is_packed) {
+        model_cache_write(&loader);
+    }
+    loader.is_packed = false; /* rotary tables depend on options and are quickly made */
     if (status == MODEL_OK) {
         status = model_weights_rope(&loader);
     }

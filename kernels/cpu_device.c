@@ -30,6 +30,7 @@ struct device_event {
 /* ---------------------------------------------------------------- tiers */
 
 static const struct kernel_ops cpu_device_reference = {.tier = "reference",
+                                                       .packing_version = 1,
                                                        .workspace_bytes = reference_workspace_bytes,
                                                        .page_bytes = reference_page_bytes,
                                                        .weight_packed_bytes =
@@ -44,6 +45,7 @@ static const struct kernel_ops cpu_device_reference = {.tier = "reference",
 
 #if defined(__x86_64__)
 static const struct kernel_ops cpu_device_avx2 = {.tier = "avx2",
+                                                  .packing_version = 1,
                                                   .takes_head_sketch = true,
                                                   .workspace_bytes = avx2_workspace_bytes,
                                                   .page_bytes = reference_page_bytes,
@@ -57,6 +59,7 @@ static const struct kernel_ops cpu_device_avx2 = {.tier = "avx2",
 };
 
 static const struct kernel_ops cpu_device_avx512 = {.tier = "avx512",
+                                                    .packing_version = 1,
                                                     .takes_head_sketch = true,
                                                     .workspace_bytes = avx2_workspace_bytes,
                                                     .page_bytes = reference_page_bytes,

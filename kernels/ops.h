@@ -410,6 +410,9 @@ struct kernels_shape {
 struct kernel_ops {
     const char *tier;       /* as in device_info */
     bool takes_head_sketch; /* else one is memory for nothing */
+    /* Changes whenever weight_pack gives other bytes for the same source: packed weights are kept
+     * on disk. */
+    uint32_t packing_version;
 
     /* Bytes that `op` needs for any call within `shape`. */
     size_t (*workspace_bytes)(const struct device *device, enum kernel_op op,
