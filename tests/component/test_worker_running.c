@@ -150,6 +150,29 @@ static void runs_suspects_alone_one_at_a_time(void **state) {
     assert_true(status_is("suspect-2", "attempt", "2"));
 }
 
+/* Redis, restarted empty, knows the second record only. */
+static void gives_an_id_to_the_record_that_redis_knows(void **state) {
+    static const char other[] = "{\"request_id\": \"mine\", \"prompt\": \"something else\"}";
+    static const char *const words[] = {"--redis.timeout-ms", "300", NULL};
+    start_worker("claimants", words, 1500000);
+    PRODUCE("mine");
+    STEP_WHILE(!status_is("mine", "state", "running"));
+    redis_server_kill(&rig.redis);
+    STEP_WHILE(worker_rig_stats(&rig).store.is_up);
+    redis_server_restart(&rig.redis);
+    STEP_WHILE(!worker_rig_stats(&rig).store.is_up);
+    worker_rig_produce(&rig, 0, NULL, other, sizeof other - 1, NULL);
+    STEP_WHILE(worker_rig_stats(&rig).in_engine < 2);
+    struct worker_rig_record letter = worker_rig_next_letter(&rig);
+    assert_string_equal(letter.key, "mine"); /* the first has its key */
+    assert_true(worker_rig_has_header(&letter, "solfleet-code", "conflict"));
+    worker_rig_free(&letter);
+    expect_result("mine", "done");
+    worker_rig_until_drained(&rig);
+    assert_true(worker_rig_has_no_result(&rig));
+    assert_int_equal(worker_rig_stats(&rig).joined, 0);
+}
+
 /* ---- an engine that fails ---- */
 
 static void tries_a_job_again_that_the_engine_failed(void **state) {
@@ -382,6 +405,7 @@ TEST_MAIN_WITH(open_rig, close_rig, CASE(answers_all_records_of_a_job_that_runs_
                CASE(keeps_the_lease_of_what_runs),
                CASE(stops_what_it_runs_when_its_lease_is_lost_and_waits_for_the_other),
                CASE(runs_suspects_alone_one_at_a_time),
+               CASE(gives_an_id_to_the_record_that_redis_knows),
                CASE(tries_a_job_again_that_the_engine_failed),
                CASE(gives_up_on_an_engine_that_fails_three_times_in_a_row),
                CASE(gives_everything_back_when_the_engine_has_died),
