@@ -1,8 +1,8 @@
 /* A repair: the results topic read from a moment on, and each record's terminal status put where
  * Redis has none.
  *
- * What Redis lost (it restarted empty, or its backlog was dropped) stands on the results topic and
- * on the reply topics; the first terminal status wins, so a repair may run at any time, beside workers
+ * What Redis lost (it restarted empty, or its backlog was dropped) stands on the results topic and on
+ * the reply topics; the first terminal status wins, so a repair may run at any time, beside workers
  * and again. A repair is worked in steps that never wait, a slice at a time, by a command or by a
  * worker beside its own work; with Redis away it stands still. One thread, besides librdkafka's.
  * Owns its reader and a connection to Redis of its own. Refuses to know who steps it. */

@@ -29,7 +29,6 @@
 #define WORKER_INCARNATION_BYTES 17
 #define HELD_BYTES_MAX (64u << 20) /* values of records in flight */
 #define HOLD_MS_MAX 250            /* without polling: short beside any time-out of the group */
-
 /* ---- wait ---- */
 
 enum watched {
@@ -79,11 +78,8 @@ static void worker_wait(struct worker *worker, int max_wait_ms) {
         [WATCH_SINK] = {.fd = kafka_sink_fd(worker->sink), .events = POLLIN},
         [WATCH_STORE] = status_store_pollfd(worker->store),
         [WATCH_CONTROL] = status_control_pollfd(worker->control),
-        /* A dead engine's stays readable, and so does a wish to end. */
-        [WATCH_ENGINE] = {.fd = worker->engine_is_gone ? -1 : engine_event_fd(worker->engine),
-                          .events = POLLIN},
-        [WATCH_WAKE] = {.fd = worker->is_draining ? -1 : worker->options.wake_fd,
-                        .events = POLLIN}};
+        [WATCH_ENGINE] = {.fd = engine_event_fd(worker->engine), .events = POLLIN},
+        [WATCH_WAKE] = {.fd = worker->options.wake_fd, .events = POLLIN}};
     poll(watched, WATCH_COUNT, worker_wait_ms(worker, max_wait_ms));
     status_store_handle(worker->store, watched[WATCH_STORE].revents);
     status_control_handle(worker->control, watched[WATCH_CONTROL].revents);
