@@ -9,8 +9,8 @@
 /* ---- pause ---- */
 
 /* librdkafka cannot be asked what is paused, and a pause survives a reassignment: what is assigned
- * is paused each time, and resumed once it is known. Never resume what is not paused: librdkafka 2.0
- * then gives the last record again. A partition that is already gone is no matter. */
+ * is paused each time, and resumed once it is known. Never resume what is not paused: librdkafka
+ * 2.0 then gives the last record again. A partition that is already gone is no matter. */
 static void kafka_assignment_switch(struct kafka_source *source,
                                     rd_kafka_topic_partition_list_t *list, bool paused) {
     rd_kafka_resp_err_t error = paused ? rd_kafka_pause_partitions(source->handle, list)

@@ -1,4 +1,4 @@
-/* The question whether the brokers have a controller, which is who takes admin requests: librdkafka's
+/* The question whether the brokers have a controller, who takes admin requests: librdkafka's
  * in-process cluster names one that is none of its brokers, and a request to it would wait in vain.
  * Blocks up to its time-out; any thread. Only for kafka_*.c. */
 #ifndef SOLFLEET_CONSUMER_KAFKA_CONTROLLER_H

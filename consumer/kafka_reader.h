@@ -50,7 +50,7 @@ void kafka_reader_close(struct kafka_reader *reader); /* accepts NULL */
 void kafka_reader_be_patient(struct kafka_reader *reader);
 
 /* Reads one record, waiting up to wait_ms. With `follow` there is no END: what comes later is read,
- * too; without, only what was there at opening. UNREACHABLE after timeout_ms in which no broker was there. */
+ * too; without, only what was there at opening. UNREACHABLE after timeout_ms without a broker. */
 enum kafka_client_status kafka_reader_read(struct kafka_reader *reader, int wait_ms, bool follow,
                                            struct kafka_reader_record *out, char *err,
                                            size_t err_bytes) __attribute__((warn_unused_result));

@@ -20,7 +20,7 @@
 #define KAFKA_SINK_OVERHEAD_BYTES 128
 #define KAFKA_SINK_HEADER_OVERHEAD_BYTES 10
 
-/* A topic must take so much: a result that says no more than why it failed, whatever its strings. */
+/* A topic must take so much: a result that says only why it failed, whatever its strings. */
 #define KAFKA_SINK_LIMIT_BYTES_MIN 4096
 
 struct kafka_sink;
@@ -67,8 +67,8 @@ enum kafka_sink_status kafka_sink_find_topic(struct kafka_sink *sink, const char
     __attribute__((warn_unused_result));
 
 /* Asks what sizes the output topics take; blocks up to twice timeout_ms. Before anything is sent.
- * Where the brokers do not tell, max_message_bytes holds and the log says so. REFUSED: one takes less
- * than KAFKA_SINK_LIMIT_BYTES_MIN, ask again. */
+ * Where the brokers do not tell, max_message_bytes holds and the log says so. REFUSED: one takes
+ * less than KAFKA_SINK_LIMIT_BYTES_MIN, ask again. */
 enum kafka_sink_status kafka_sink_read_limits(struct kafka_sink *sink, int timeout_ms, char *err,
                                               size_t err_bytes) __attribute__((warn_unused_result));
 

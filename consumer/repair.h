@@ -1,7 +1,7 @@
 /* A repair: the results topic read from a moment on, and each record's terminal status put where
  * Redis has none.
  *
- * What Redis lost (it restarted empty, or its backlog was dropped) stands on the results topic and on
+ * What Redis lost (it restarted empty, or its backlog was dropped) stands on the results topic and
  * the reply topics; the first terminal status wins, so a repair may run at any time, beside workers
  * and again. A repair is worked in steps that never wait, a slice at a time, by a command or by a
  * worker beside its own work; with Redis away it stands still. One thread, besides librdkafka's.

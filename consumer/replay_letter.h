@@ -24,8 +24,8 @@ struct replay_letter {
 };
 
 /* Sorts `headers`, [count], so that the record's own come first. The id is the value's, or the key
- * where the value has none; ids of a value that was left out are the key, too. False when memory ran
- * out. */
+ * where the value has none; ids of a value that was left out are the key, too. False when memory
+ * ran out. */
 bool replay_letter_read(struct replay_letter *letter, const struct record *record,
                         struct record_header *headers, size_t count)
     __attribute__((warn_unused_result));

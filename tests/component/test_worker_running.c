@@ -1,5 +1,5 @@
 /* The worker and what runs in its engine: records that join, leases that are lost, jobs called off,
- * suspects alone, an engine that fails, partitions that go, the farewell. A worker for each case. */
+ * suspects alone, an engine that fails, partitions that go, the farewell. A worker each. */
 #include <librdkafka/rdkafka.h>
 #include <stdio.h>
 #include <stdlib.h>
