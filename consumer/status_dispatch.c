@@ -152,6 +152,14 @@ void status_dispatch_write(struct status_dispatch *dispatch) {
     status_dispatch_watch_link(dispatch);
 }
 
+bool status_dispatch_owes(const struct status_dispatch *dispatch, enum status_script script) {
+    const struct status_command *command = dispatch->sent.head;
+    while (command != NULL && (command->script != script || command->told)) {
+        command = command->next;
+    }
+    return command != NULL;
+}
+
 uint32_t status_dispatch_backlog_count(const struct status_dispatch *dispatch) {
     uint32_t count = dispatch->backlog.key_count;
     for (const struct status_command *command = dispatch->sent.head;

@@ -39,6 +39,42 @@ void status_store_flush(struct status_store *store) {
     status_dispatch_write(&store->dispatch);
 }
 
+/* Whether what a script has gathered is to go though it could gather more. While the server owes an
+ * answer to the same script it would only wait there, and a call for many keys costs the server
+ * little more than one for a few. What gives back or keeps a lease goes at once. */
+static bool status_store_is_due(const struct status_store *store, enum status_script script) {
+    const struct status_command *command = store->open[script];
+    if (command == NULL) {
+        return false;
+    }
+    if (command->key_count == STATUS_COMMAND_KEYS_MAX ||
+        !status_dispatch_owes(&store->dispatch, script)) {
+        return true;
+    }
+    switch (script) {
+    case STATUS_SCRIPT_RELEASE:
+    case STATUS_SCRIPT_RENEW: return true;
+    case STATUS_SCRIPT_ADVANCE: /* no outcome overtakes it: it would be ignored */
+        return status_store_is_due(store, STATUS_SCRIPT_SEAL) ||
+               status_store_is_due(store, STATUS_SCRIPT_FINISH);
+    case STATUS_SCRIPT_CLAIM:
+        return store->dispatch.claims.is_open; /* then Redis is not waited for */
+    case STATUS_SCRIPT_SEAL:
+    case STATUS_SCRIPT_FINISH:
+    case STATUS_SCRIPT_REPAIR: break;
+    }
+    return false;
+}
+
+void status_store_send(struct status_store *store) {
+    for (int script = 0; script < STATUS_SCRIPT_COUNT; script++) {
+        if (status_store_is_due(store, (enum status_script)script)) {
+            status_store_flush_one(store, (enum status_script)script);
+        }
+    }
+    status_dispatch_write(&store->dispatch);
+}
+
 /* The command that gathers keys for this script, with the next key begun. A full one goes, and what
  * is to go before it. */
 static struct status_command *status_store_gather(struct status_store *store,

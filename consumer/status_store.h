@@ -1,6 +1,6 @@
 /* The status store: the worker's connection to Redis, asynchronous in the worker's poll(2).
  *
- * Calls are gathered and go out as one script call for all keys at status_store_flush. Every claim,
+ * Calls are gathered and go out as one script call for all keys at status_store_send. Every claim,
  * seal and finish gets exactly one answer, in no promised order (a claim perhaps a second one,
  * which says is_late); a renewal gets one only where it says something; an advance and a release
  * get none.
@@ -189,6 +189,9 @@ void status_store_repair(struct status_store *store, uint64_t ticket,
                          const struct status_store_finish *finish);
 /* Sends what was gathered: releases first, claims last. */
 void status_store_flush(struct status_store *store);
+/* Sends what need not gather more: keys of a script that the server owes no answer to. To be called
+ * again after each status_store_handle. */
+void status_store_send(struct status_store *store);
 
 /* The next answer; false when there is none now. */
 bool status_store_take(struct status_store *store, struct status_store_answer *answer);

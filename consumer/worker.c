@@ -157,7 +157,7 @@ enum worker_status worker_step(struct worker *worker, int max_wait_ms, char *err
     worker_publish_step(worker);
     worker_lease_step(worker);
     worker_repair_step(worker);
-    status_store_flush(worker->store);
+    status_store_send(worker->store);
     kafka_source_commit(worker->source, worker->is_draining && worker->inflight.count == 0);
     worker_pace(worker);
     return worker_check(worker, err, err_bytes);
