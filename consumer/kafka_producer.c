@@ -25,8 +25,8 @@ static rd_kafka_conf_t *kafka_producer_conf(const struct config *config, int64_t
     /* An acknowledged record is on every in-sync replica, once. */
     static const struct config_pass fixed[] = {{"acks", "all"}, {"enable.idempotence", "true"}};
     /* Java's partitioner, so that a key lands on the same partition whoever produces it. Batches
-     * far below what any topic takes, so that none is refused for its size; a record by itself is for
-     * the broker to judge. */
+     * far below what any topic takes, so that none is refused for its size; a record by itself is
+     * for the broker to judge. */
     const struct config_pass soft[] = {{"message.timeout.ms", timeout},
                                        {"linger.ms", "5"},
                                        {"partitioner", "murmur2_random"},

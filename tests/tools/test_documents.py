@@ -63,6 +63,17 @@ def test_names_only_limits_that_are_there():
         assert re.search(rf"(#define {name}\b|^\s*{name} = )", CODE, re.M), name
 
 
+@pytest.mark.parametrize("name, file", [("worker_step", "consumer/worker.c"),
+                                        ("engine_step", "engine/engine_step.c")])
+def test_tables_of_contents_are_those_of_the_code(name, file):
+    shown = re.search(rf"^    {name}: +(.*(?:\n {{10,}}→.*)*)", ARCHITECTURE, re.M)[1]
+    body = re.findall(r"^enum \w+ \w+\(.*?^}", (ROOT / file).read_text(), re.M | re.S)
+    steps = [step.strip() for step in shown.replace("\n", " ").split("→")]
+    assert len(steps) > 5
+    assert any(re.search(".*?".join(rf"\b\w*{step}(?:_step|_next|_build|_run)?\(" for step in steps),
+                         function, re.S) for function in body), steps
+
+
 def test_crash_table_has_every_crash_point():
     points = set(re.findall(r'crash_point(?:_of)?\("(\w+)"', CODE))
     table = re.search(r"\| dies after \|.*?\n\n", ARCHITECTURE, re.S)[0]
