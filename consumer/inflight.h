@@ -65,6 +65,7 @@ struct inflight_job {
     int64_t lease_left_ms; /* of the worker that has it */
     uint32_t engine_failures;
     enum finish_reason called_off; /* why it is to end early; FINISH_STOP = it is not */
+    bool is_queued;                /* in the worker's wait queue */
     bool stop_is_unsent;           /* the engine has not taken the wish to end it */
 
     /* What its status does not say yet: sent once a step. */

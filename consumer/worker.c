@@ -108,14 +108,14 @@ static void worker_take_answers(struct worker *worker) {
 static void worker_pace(struct worker *worker) {
     struct backpressure_load load = {.jobs = worker->inflight.count,
                                      .bytes = worker->inflight.value_bytes,
-                                     .engine_is_busy = worker->waiting.head != NULL ||
+                                     .engine_is_busy = worker->waiting.count > 0 ||
                                                        worker->suspects.head != NULL};
     enum backpressure_advice before = worker->backpressure.advice;
     enum backpressure_advice advice = backpressure_update(
         &worker->backpressure, &load, clock_monotonic_ns(worker->options.clock));
     worker->has_more |= before == BACKPRESSURE_HOLD && advice != BACKPRESSURE_HOLD;
     kafka_source_pause(worker->source, advice == BACKPRESSURE_PAUSE || worker->is_draining);
-    if (worker->is_draining && !worker->engine_is_draining && worker->waiting.head == NULL &&
+    if (worker->is_draining && !worker->engine_is_draining && worker->waiting.count == 0 &&
         worker->suspects.head == NULL) {
         worker->engine_is_draining = engine_drain(worker->engine);
     }
@@ -246,7 +246,9 @@ enum worker_status worker_open(const struct worker_options *options, struct work
     uint32_t capacity = worker->backpressure.jobs_high + WORKER_RECEIVE_MAX;
     bool has_room = inflight_init(&worker->inflight, capacity) &&
                     deadline_heap_init(&worker->due, capacity) &&
-                    deadline_heap_init(&worker->deadlines, capacity);
+                    deadline_heap_init(&worker->deadlines, capacity) &&
+                    wait_queue_init(&worker->waiting, capacity,
+                                    worker->config->priority_ageing_ms * CLOCK_NS_PER_MS);
     assert(has_room);
     if (!params_config_read(worker->config, &worker->default_params, err, err_bytes) ||
         !worker_open_parts(worker, err, err_bytes)) {
@@ -354,5 +356,6 @@ void worker_close(struct worker *worker) {
     inflight_deinit(&worker->inflight);
     deadline_heap_deinit(&worker->due);
     deadline_heap_deinit(&worker->deadlines);
+    wait_queue_deinit(&worker->waiting);
     free(worker);
 }

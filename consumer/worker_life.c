@@ -97,6 +97,7 @@ void worker_life_end(struct worker *worker, struct inflight_job *job, enum job_l
         worker_life_count(worker, before, -1);
         worker_life_count(worker, job->life.state, 1);
         inflight_list_remove(job);
+        worker_run_leave_queue(worker, job);
         deadline_heap_remove(&worker->due, inflight_slot(&worker->inflight, job));
         worker_deadline_follow(worker, job);
         if (what == JOB_LIFE_EXPIRE && before == JOB_LIFE_ADMITTED) {

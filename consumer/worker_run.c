@@ -18,8 +18,33 @@
 
 /* ---- the way in ---- */
 
+/* How long its prompt is nobody knows yet: about four bytes are a token. */
+static void worker_run_queue(struct worker *worker, struct inflight_job *job) {
+    struct wait_queue_item item = {.prompt_tokens = (uint32_t)(job->value_bytes / 4 + 1),
+                                   .level = job->job.priority,
+                                   .arrival_ns = clock_monotonic_ns(worker->options.clock),
+                                   .number = worker->queued_count++};
+    item.tokens = item.prompt_tokens + job->job.params.max_tokens;
+    bool numbered = job_tenant_number(&job->job, &item.tenant);
+    assert(numbered); /* fails only without memory */
+    (void)numbered;
+    wait_queue_add(&worker->waiting, inflight_slot(&worker->inflight, job), &item);
+    job->is_queued = true;
+}
+
 void worker_run_enqueue(struct worker *worker, struct inflight_job *job) {
-    inflight_list_append(job->deaths > 0 ? &worker->suspects : &worker->waiting, job);
+    if (job->deaths > 0) {
+        inflight_list_append(&worker->suspects, job);
+    } else {
+        worker_run_queue(worker, job);
+    }
+}
+
+void worker_run_leave_queue(struct worker *worker, struct inflight_job *job) {
+    if (job->is_queued) {
+        wait_queue_remove(&worker->waiting, inflight_slot(&worker->inflight, job));
+    }
+    job->is_queued = false;
 }
 
 void worker_run_enqueue_again(struct worker *worker, struct inflight_job *job) {
@@ -34,11 +59,21 @@ void worker_run_enqueue_again(struct worker *worker, struct inflight_job *job) {
     worker_run_enqueue(worker, job);
 }
 
+/* The one that waits behind it at its level; NULL = none. */
+static struct inflight_job *worker_run_behind(struct worker *worker, struct inflight_job *job) {
+    uint32_t slot = inflight_slot(&worker->inflight, job);
+    uint32_t next = job->is_queued ? worker->waiting.entries[slot].links[WAIT_QUEUE_IN_LEVEL].next
+                                   : WAIT_QUEUE_NONE;
+    return next != WAIT_QUEUE_NONE ? &worker->inflight.jobs[next] : NULL;
+}
+
 /* Says that it runs before it does: one that was claimed before may be what kills the process at
- * once, too soon for the engine to tell. */
+ * once, too soon for the engine to tell. So do those that will follow, in the same call; a suspect
+ * is alone. */
 static void worker_run_foretell(struct worker *worker, struct inflight_job *first) {
-    uint32_t count = 0, most = first->deaths > 0 ? 1 : FORETELL_MAX; /* a suspect is alone */
-    for (struct inflight_job *job = first; job != NULL && count < most; job = job->next) {
+    uint32_t count = 0;
+    for (struct inflight_job *job = first; job != NULL && count < FORETELL_MAX;
+         job = worker_run_behind(worker, job)) {
         if (job->attempt > 1 && !job->is_foretold) {
             struct status_store_advance advance = {
                 .request_id = job->request_id, .attempt = job->attempt, .started_unix_ms = -1};
@@ -60,6 +95,10 @@ static bool worker_run_admit(struct worker *worker, struct inflight_job *job) {
         return false;
     }
     assert(status == ENGINE_OK || status == ENGINE_REJECTED);
+    if (job->is_queued) {
+        wait_queue_start(&worker->waiting, inflight_slot(&worker->inflight, job));
+        job->is_queued = false;
+    }
     job->has_job = status != ENGINE_OK;
     worker_life(worker, job, status == ENGINE_OK ? JOB_LIFE_ADMIT : JOB_LIFE_REJECT);
     return true;
@@ -93,6 +132,25 @@ static void worker_run_stop_again(struct worker *worker) {
     }
 }
 
+/* In the order of the wait queue, one by one: each is a step of its law. */
+static void worker_run_submit_waiting(struct worker *worker) {
+    int64_t now_ns = clock_monotonic_ns(worker->options.clock);
+    size_t bytes = 0;
+    while (worker->waiting.count > 0) {
+        wait_queue_begin_step(&worker->waiting, WAIT_QUEUE_NONE);
+        uint32_t slot = wait_queue_peek(&worker->waiting, now_ns, WAIT_QUEUE_LEVELS);
+        struct inflight_job *job = &worker->inflight.jobs[slot];
+        bytes += job->value_bytes;
+        if (!worker_run_admit(worker, job)) {
+            return;
+        }
+        if (bytes > SUBMIT_BYTES_MAX) {
+            worker->has_more |= worker->waiting.count > 0;
+            return;
+        }
+    }
+}
+
 void worker_run_submit(struct worker *worker) {
     if (worker->has_unsent_stops) {
         worker_run_stop_again(worker);
@@ -109,17 +167,7 @@ void worker_run_submit(struct worker *worker) {
     if (worker->suspects.head != NULL || worker->alone_ticket != 0) {
         return;
     }
-    size_t bytes = 0;
-    while (worker->waiting.head != NULL) {
-        bytes += worker->waiting.head->value_bytes;
-        if (!worker_run_admit(worker, worker->waiting.head)) {
-            return;
-        }
-        if (bytes > SUBMIT_BYTES_MAX) {
-            worker->has_more |= worker->waiting.head != NULL;
-            return;
-        }
-    }
+    worker_run_submit_waiting(worker);
 }
 
 void worker_run_stop(struct worker *worker, struct inflight_job *job, enum finish_reason reason) {

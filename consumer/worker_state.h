@@ -11,6 +11,7 @@
 #include "engine/deadline_heap.h"
 #include "engine/engine.h"
 #include "engine/log.h"
+#include "engine/wait_queue.h"
 
 #define WORKER_RECEIVE_MAX 256 /* records in one step: results must not wait behind a backlog */
 
@@ -31,7 +32,7 @@ struct worker {
     int64_t repair_ns;     /* no slice of it earlier */
     char incarnation[17];  /* of this process, among all that ever bear its name */
     struct inflight inflight;
-    struct inflight_list waiting;     /* for room in the engine, in the order they came */
+    struct wait_queue waiting;        /* for room in the engine, by slot: who is next is its law */
     struct inflight_list suspects;    /* to be alone in the engine: their owners died before */
     struct inflight_list progressing; /* what their status does not say yet is to be sent */
     struct inflight_list unsent;      /* results and dead letters to be handed to the sink */
@@ -39,8 +40,9 @@ struct worker {
     struct deadline_heap deadlines;   /* of what waits, in the engine's queue, too, by slot */
     struct backpressure backpressure;
 
-    int64_t lease_ns; /* how long a claim holds */
-    int64_t renew_ns; /* when all leases are renewed next */
+    int64_t lease_ns;      /* how long a claim holds */
+    int64_t renew_ns;      /* when all leases are renewed next */
+    uint64_t queued_count; /* ever, by the wait queue */
     uint32_t in_engine;
     uint32_t left_in_engine; /* expired in its queue: their ends there are nobody's */
     uint64_t alone_ticket;   /* the suspect in the engine; 0 = none */

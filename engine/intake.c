@@ -7,7 +7,6 @@
 
 #include "engine/prompt.h"
 #include "kernels/ops.h"
-#include "schemas/sha256.h"
 
 bool intake_init(struct intake *intake, const struct tokenizer *tokenizer,
                  const struct chat_template *chat, const struct intake_limits *limits) {
@@ -202,17 +201,6 @@ static enum engine_status intake_check_room(const struct intake *intake, const s
     return ENGINE_OK;
 }
 
-/* Fairness is by this number: whom it takes for the same, share their turns. */
-static bool intake_number_tenant(const struct job *job, uint64_t *number) {
-    const char *tenant = job->tenant != NULL ? job->tenant : "";
-    uint8_t digest[SHA256_BYTES];
-    if (!sha256_of(tenant, strlen(tenant), digest)) {
-        return false;
-    }
-    memcpy(number, digest, sizeof *number);
-    return true;
-}
-
 enum engine_status intake_admit(struct intake *intake, uint64_t ticket, struct job *job,
                                 struct sequence **out, struct job_error *rejected) {
     uint32_t answer_max = 0;
@@ -227,7 +215,7 @@ enum engine_status intake_admit(struct intake *intake, uint64_t ticket, struct j
     if (status != ENGINE_OK) {
         return status;
     }
-    if (!intake_number_tenant(job, &tenant_number)) {
+    if (!job_tenant_number(job, &tenant_number)) {
         return ENGINE_BUSY;
     }
     enum text_status made =

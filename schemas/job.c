@@ -55,6 +55,16 @@ bool job_read_request_id(const void *bytes, size_t size, size_t value_bytes_max,
     return valid;
 }
 
+bool job_tenant_number(const struct job *job, uint64_t *number) {
+    const char *tenant = job->tenant != NULL ? job->tenant : "";
+    uint8_t digest[SHA256_BYTES];
+    if (!sha256_of(tenant, strlen(tenant), digest)) {
+        return false;
+    }
+    memcpy(number, digest, sizeof *number);
+    return true;
+}
+
 bool job_default_seed(const char *request_id, uint64_t *seed) {
     uint8_t digest[SHA256_BYTES];
     if (!sha256_of(request_id, strlen(request_id), digest)) {

@@ -134,6 +134,10 @@ char *job_encode(const struct job *job);
  * ran out. */
 bool job_default_seed(const char *request_id, uint64_t *seed) __attribute__((warn_unused_result));
 
+/* A number that stands for the job's tenant, "" for none, where turns are taken. False when memory
+ * ran out. */
+bool job_tenant_number(const struct job *job, uint64_t *number) __attribute__((warn_unused_result));
+
 const char *job_role_name(enum job_role role);
 
 /* Sets every field to its default; no strings. */

@@ -221,6 +221,7 @@ static struct job many_job(int i) {
     job.params.seed = (uint64_t)i;
     job.params.repetition_penalty = i % 2 == 0 ? 1.0f : 1.1f;
     job.params.temperature = 0.7f;
+    job.priority = (uint32_t)(i * 3 % 10);
     return job;
 }
 

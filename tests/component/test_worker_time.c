@@ -153,6 +153,58 @@ static void cuts_what_runs_at_its_deadline(void **state) {
     expect_status("cut", "state", "expired");
 }
 
+/* ---- priorities ---- */
+
+static int64_t finished_at(const char *stem, int number) {
+    char id[32];
+    snprintf(id, sizeof id, "%s-%d", stem, number);
+    char *value = worker_rig_status(&rig, id, "finished_at");
+    assert_non_null(value);
+    int64_t ms = strtoll(value, NULL, 10);
+    free(value);
+    return ms;
+}
+
+static void produce_urgent(const char *stem, int count, int priority, const char *tenant) {
+    for (int i = 0; i < count; i++) {
+        char value[256];
+        snprintf(value, sizeof value,
+                 "{\"request_id\":\"%s-%d\",\"prompt\":\"hello\",\"priority\":%d,"
+                 "\"tenant\":\"%s\"}",
+                 stem, i, priority, tenant);
+        worker_rig_produce_at(&rig, clock_unix_ms(NULL), value);
+    }
+    worker_rig_flush(&rig);
+}
+
+/* The engine has room for one job; all others wait in the worker. */
+static void gives_the_engine_what_is_urgent_first_and_tenants_in_turn(void **state) {
+    enum { BULK = 60, FEW = 4 };
+    static const struct engine_null_options one = {.max_queue_size = 1, .delay_us = 3000};
+    static const char *const words[] = {
+        "--max-batch-size", "100", "--high-water", "1000", "--priority-ageing-ms", "600000", NULL};
+    start("urgent", words, true, &one);
+    produce_urgent("bulk", BULK, 7, "many");
+    STEP_WHILE(worker_rig_stats(&rig).in_flight < BULK);
+    produce_urgent("few", FEW, 7, "few");
+    produce_urgent("now", FEW, 0, "many");
+    STEP_WHILE(worker_rig_stats(&rig).in_flight < BULK + 2 * FEW);
+    worker_rig_release(&rig);
+    for (int i = 0; i < BULK + 2 * FEW; i++) {
+        struct result result = next_result();
+        assert_int_equal(result.status, RESULT_DONE);
+        result_deinit(&result);
+    }
+    worker_rig_until_drained(&rig);
+    int before_now = 0, before_few = 0;
+    for (int i = 0; i < BULK; i++) {
+        before_now += finished_at("bulk", i) < finished_at("now", FEW - 1);
+        before_few += finished_at("bulk", i) < finished_at("few", FEW - 1);
+    }
+    assert_true(before_now <= 2);                 /* what the engine had */
+    assert_in_range(before_few, 1, BULK * 2 / 3); /* its turns, not behind them all */
+}
+
 /* ---- cancels ---- */
 
 static void cancel(const char *id, enum status_state expected) {
@@ -271,6 +323,7 @@ TEST_MAIN_WITH(setup, teardown,
                WITH_WORKER(takes_a_record_from_the_future_for_one_of_now),
                WITH_WORKER(expires_thousands_on_time_while_the_engine_is_in_a_step),
                WITH_WORKER(cuts_what_runs_at_its_deadline),
+               WITH_WORKER(gives_the_engine_what_is_urgent_first_and_tenants_in_turn),
                WITH_WORKER(cancels_a_job_before_it_comes),
                WITH_WORKER(cancels_a_job_while_it_runs_as_soon_as_it_is_told),
                WITH_WORKER(cancels_at_the_next_renewal_when_the_message_was_lost),
