@@ -205,7 +205,7 @@ build_rdkafka() {
     rm -rf "$tree" "$2"
     cp -r "$1" "$tree"
     # shellcheck disable=SC2086  # a list of words
-    (cd "$tree" && ./configure --prefix="$2" $RDKAFKA_CONFIGURE &&
+    (unset MAKEFLAGS MFLAGS && cd "$tree" && ./configure --prefix="$2" $RDKAFKA_CONFIGURE &&
         make -C src "-j$(nproc)" && make -C src install)
     rm -rf "$tree"
 }
