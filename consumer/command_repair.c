@@ -1,7 +1,7 @@
 /* `solfleet repair`: terminal statuses that Redis lost, from the results topic. */
 #include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
+#include <unistd.h>
 
 #include "consumer/command.h"
 #include "consumer/config.h"
@@ -9,6 +9,7 @@
 #include "consumer/repair.h"
 #include "consumer/since.h"
 #include "engine/clock.h"
+#include "engine/log.h"
 
 struct command_repair_options {
     const char *since;
@@ -86,8 +87,12 @@ static int command_repair_work(const struct config *config, struct repair *repai
 static int command_repair_statuses(const struct config *config, void *own,
                                    struct interrupt *interrupt) {
     const struct command_repair_options *command = own;
-    struct repair_options options = {
-        .config = config, .worker = "repair", .timeout_ms = command->connect_timeout_ms};
+    struct log log;
+    struct repair_options options = {.config = config,
+                                     .log = &log, /* why Redis is away, and what is left out */
+                                     .worker = "repair",
+                                     .timeout_ms = command->connect_timeout_ms};
+    log_init(&log, STDERR_FILENO, LOG_LEVEL_WARN, NULL);
     if (!command->since) {
         return command_fail("repair", COMMAND_EXIT_USAGE,
                             "--since is missing: from when on, as --since 2h");

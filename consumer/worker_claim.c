@@ -38,18 +38,22 @@ void worker_claim_ask(struct worker *worker, struct inflight_job *job) {
 
 /* ---- the answer ---- */
 
-/* What has been learnt of the id without its server, or in spite of it: a ticket of ours has it. */
-static enum job_life_event worker_claim_beside(const struct inflight_job *job,
-                                               struct inflight_job *holder,
+/* A ticket of ours holds the id already, which the server did not know, or could not say. */
+static enum job_life_event worker_claim_beside(struct worker *worker, struct inflight_job *job,
                                                const struct status_store_answer *answer) {
-    if (!answer->reached && strcmp(holder->fingerprint, job->fingerprint) != 0) {
-        return JOB_LIFE_IS_CONFLICT;
+    struct inflight_job *holder = inflight_holder(&worker->inflight, job->request_id);
+    bool is_same = strcmp(holder->fingerprint, job->fingerprint) == 0;
+    if (!answer->reached) {
+        return is_same ? JOB_LIFE_IS_HELD_HERE : JOB_LIFE_IS_CONFLICT;
     }
-    if (answer->reached && !holder->is_claimed) { /* it started without the server */
+    if (is_same) {
         holder->is_claimed = true;
         holder->attempt = answer->attempt;
+        return JOB_LIFE_IS_HELD_HERE;
     }
-    return JOB_LIFE_IS_HELD_HERE;
+    inflight_let_go(&worker->inflight, holder); /* its seal will tell it that the id is not its */
+    inflight_hold(&worker->inflight, job);
+    return JOB_LIFE_IS_NEW;
 }
 
 static enum job_life_event worker_claim_new(struct worker *worker, struct inflight_job *job,
@@ -57,11 +61,10 @@ static enum job_life_event worker_claim_new(struct worker *worker, struct inflig
     if (job->is_malformed && !answer->reached) {
         return JOB_LIFE_IS_CONFLICT; /* the id may be another's: nothing can be told its client */
     }
-    if (!inflight_hold(&worker->inflight, job)) {
-        struct inflight_job *holder = inflight_holder(&worker->inflight, job->request_id);
-        return worker_claim_beside(job, holder, answer);
-    }
-    return job->is_malformed ? JOB_LIFE_IS_MALFORMED : JOB_LIFE_IS_NEW;
+    enum job_life_event what = inflight_hold(&worker->inflight, job)
+                                   ? JOB_LIFE_IS_NEW
+                                   : worker_claim_beside(worker, job, answer);
+    return what == JOB_LIFE_IS_NEW && job->is_malformed ? JOB_LIFE_IS_MALFORMED : what;
 }
 
 /* A claim of ours stands there whose ticket is gone: let go of it, and ask again. */

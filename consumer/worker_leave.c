@@ -84,7 +84,9 @@ static void worker_leave_drain(struct worker *worker) {
         kafka_source_leave(worker->source);
         worker_leave_look_over(worker);
     }
-    if (!worker->is_giving_back && now_ns >= worker->drain_end_ns) {
+    bool has_died = !worker->engine_is_gone && engine_has_failed(worker->engine, NULL, 0);
+    worker->engine_is_gone |= has_died;
+    if (has_died || (!worker->is_giving_back && now_ns >= worker->drain_end_ns)) {
         worker_leave_give_back(worker);
     }
 }

@@ -1,5 +1,6 @@
-/* The worker and what runs in its engine: records that join, leases that are lost, jobs called off,
- * suspects alone, an engine that fails, partitions that go, the farewell. A worker each. */
+/* The worker and what runs in its engine: records that join, leases that are lost, jobs that are
+ * called off, suspects alone, an engine that fails, partitions that go, the farewell. A worker for
+ * each case. */
 #include <librdkafka/rdkafka.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -107,11 +108,24 @@ static void stops_what_it_runs_when_its_lease_is_lost_and_waits_for_the_other(vo
     assert_int_equal(committed_sum("lost"), 1);
 }
 
-/* Asserts that a suspect has none; counts how often one was seen. */
+/* Those that are said to run now: had they died, it would count as their death. */
+static unsigned suspects_said_to_run(unsigned count) {
+    unsigned said = 0;
+    for (unsigned i = 0; i < count; i++) {
+        char id[32];
+        snprintf(id, sizeof id, "suspect-%u", i);
+        said += status_is(id, "running_attempt", "2");
+    }
+    return said;
+}
+
+/* Asserts that a suspect has none, and that those behind it do not look as if they ran, too. */
 static bool look_for_company(unsigned *alone_count) {
     struct worker_stats stats = worker_rig_stats(&rig);
     assert_true(!stats.is_alone || stats.in_engine == 1);
-    *alone_count += stats.is_alone;
+    if (stats.is_alone && (*alone_count)++ == 0) {
+        assert_int_equal(suspects_said_to_run(3), 1);
+    }
     return true;
 }
 
@@ -134,6 +148,29 @@ static void runs_suspects_alone_one_at_a_time(void **state) {
     worker_rig_until_drained(&rig);
     assert_true(status_is("suspect-2", "deaths", "1"));
     assert_true(status_is("suspect-2", "attempt", "2"));
+}
+
+/* Redis, restarted empty, knows the second record only. */
+static void gives_an_id_to_the_record_that_redis_knows(void **state) {
+    static const char other[] = "{\"request_id\": \"mine\", \"prompt\": \"something else\"}";
+    static const char *const words[] = {"--redis.timeout-ms", "300", NULL};
+    start_worker("claimants", words, 1500000);
+    PRODUCE("mine");
+    STEP_WHILE(!status_is("mine", "state", "running"));
+    redis_server_kill(&rig.redis);
+    STEP_WHILE(worker_rig_stats(&rig).store.is_up);
+    redis_server_restart(&rig.redis);
+    STEP_WHILE(!worker_rig_stats(&rig).store.is_up);
+    worker_rig_produce(&rig, 0, NULL, other, sizeof other - 1, NULL);
+    STEP_WHILE(worker_rig_stats(&rig).in_engine < 2);
+    struct worker_rig_record letter = worker_rig_next_letter(&rig);
+    assert_string_equal(letter.key, "mine"); /* the first has its key */
+    assert_true(worker_rig_has_header(&letter, "solfleet-code", "conflict"));
+    worker_rig_free(&letter);
+    expect_result("mine", "done");
+    worker_rig_until_drained(&rig);
+    assert_true(worker_rig_has_no_result(&rig));
+    assert_int_equal(worker_rig_stats(&rig).joined, 0);
 }
 
 /* ---- an engine that fails ---- */
@@ -368,6 +405,7 @@ TEST_MAIN_WITH(open_rig, close_rig, CASE(answers_all_records_of_a_job_that_runs_
                CASE(keeps_the_lease_of_what_runs),
                CASE(stops_what_it_runs_when_its_lease_is_lost_and_waits_for_the_other),
                CASE(runs_suspects_alone_one_at_a_time),
+               CASE(gives_an_id_to_the_record_that_redis_knows),
                CASE(tries_a_job_again_that_the_engine_failed),
                CASE(gives_up_on_an_engine_that_fails_three_times_in_a_row),
                CASE(gives_everything_back_when_the_engine_has_died),

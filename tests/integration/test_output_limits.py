@@ -136,6 +136,8 @@ def test_waits_for_a_topic_that_takes_next_to_nothing(space, start_worker):
 def test_reads_what_each_topic_takes(space, start_worker):
     limit(space, space.results_topic, 50000)
     limit(space, space.dead_letter_topic, 2000000)
-    worker = start_worker(*NULL)
+    limit(space, space.jobs_topic, 70000)
+    worker = start_worker(*NULL, "--reply-topics", f"{space.jobs_topic},{space.results_topic}")
     told = re.findall(r'kafka.limit topic="?(\S+?)"? bytes=(\d+) from="the broker"', worker.log())
-    assert dict(told) == {space.results_topic: "50000", space.dead_letter_topic: "2000000"}
+    assert dict(told) == {space.results_topic: "50000", space.dead_letter_topic: "2000000",
+                          space.jobs_topic: "70000"}

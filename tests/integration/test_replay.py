@@ -1,5 +1,6 @@
 """`solfleet replay`: dead letters go back onto the jobs topic, and are answered."""
 
+import hashlib
 import json
 
 import pytest
@@ -81,6 +82,26 @@ def test_goes_on_where_a_run_was_cut_off_between_status_and_record(space, run_so
     space.redis.hset(f"{space.key_prefix}job:{{later}}", "replayed", "9:9")
     status, (line,), _ = replay(run_solfleet)
     assert (status, line["action"], line["state"]) == (0, "held", "queued")
+
+
+def test_gives_poison_a_new_life_without_its_deaths(space, start_worker, run_solfleet):
+    value = json.dumps({"request_id": "killer", "prompt": "hi"}).encode()
+    space.producer.produce(space.dead_letter_topic, value, "killer", headers=[
+        ("mine", b"m"), ("solfleet-code", b"poison"), ("solfleet-message", b"its owners died"),
+        ("solfleet-topic", space.jobs_topic.encode()), ("solfleet-partition", b"0"),
+        ("solfleet-offset", b"17"), ("solfleet-attempt", b"4")])
+    assert space.producer.flush(30) == 0
+    space.redis.hset(f"{space.key_prefix}job:{{killer}}", mapping={
+        "state": "failed", "error_code": "poison", "deaths": 3, "attempt": 4, "result": "{}",
+        "fingerprint": hashlib.sha256(value).hexdigest()})
+    status, (line,), _ = replay(run_solfleet, "--code", "poison")
+    assert (status, line["action"], line["request_id"]) == (0, "replayed", "killer")
+    start_worker(*NULL)
+    now = space.await_state("killer", "done")
+    assert now["attempt"] == "1" and "deaths" not in now and "error_code" not in now
+    (answer,) = space.results(1)
+    assert answer.value["status"] == "done"
+    assert space.no_more(space.dead_letter_topic, 0.5)[0].offset == 0  # only the letter itself
 
 
 def test_leaves_the_status_of_another_record_alone(space, start_worker, run_solfleet):
