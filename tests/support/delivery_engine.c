@@ -1,5 +1,7 @@
 #include "tests/support/delivery_engine.h"
 
+#include "tests/support/delivery_link.h"
+
 static bool engine_job_is_any(const struct delivery_job *job) {
     return job->is_used;
 }
@@ -45,6 +47,13 @@ bool delivery_engine_admit(struct delivery_worker *worker) {
             !delivery_worker_is(worker, DELIVERY_RUNS_SUSPECTS_WITH_OTHERS)) {
             return false;
         }
+    }
+    if (job->attempt > 1 && !job->has_begun) { /* said before it is so: see worker_run */
+        job->has_begun = true;
+        delivery_link_call(worker, job, STATUS_SCRIPT_ADVANCE);
+    }
+    if (delivery_world_below(worker->world, 4) == 0) {
+        return true; /* the engine is full */
     }
     if (delivery_world_below(worker->world, 32) == 0) {
         delivery_worker_take(worker, job, JOB_LIFE_REJECT);
