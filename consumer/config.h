@@ -97,7 +97,7 @@ struct config {
     int64_t max_batch_size, max_running, max_queue_size, max_batch_tokens, prefill_chunk_tokens;
     int64_t max_model_len, max_queue_delay_ms, priority_ageing_ms;
     bool bucket_strict;
-    int64_t repetition_cycles, repetition_cycle_tokens, repetition_tokens;
+    int64_t max_speculative_tokens, repetition_cycles, repetition_cycle_tokens, repetition_tokens;
     int64_t progress_interval_ms;
 
     /* the worker */

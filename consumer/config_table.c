@@ -83,6 +83,9 @@ const struct config_option config_table_options[] = {
     INT(priority_ageing_ms, "2000", 0, 3600000, BATCHING,
         "waiting that makes up for one level of priority"),
     BOOL(bucket_strict, "false", BATCHING, "do not fill a batch from buckets of other lengths"),
+    INT(max_speculative_tokens, "5", 0, 16, ENGINES,
+        "most tokens guessed at a time from what was said before, while few answers run: the same "
+        "answers in fewer steps; 0: none"),
     INT(repetition_cycles, "8", 0, 65536, ENGINES,
         "end an answer whose last tokens repeat one cycle so many times exactly; 0: never, else 2 "
         "or more"),

@@ -48,6 +48,8 @@ void engine_config_options(const struct config *config, struct engine_options *o
         .max_queue_delay_ms = config->max_queue_delay_ms > 0 ? config->max_queue_delay_ms : -1,
         .priority_ageing_ms = config->priority_ageing_ms > 0 ? config->priority_ageing_ms : -1,
         .bucket_strict = config->bucket_strict,
+        .max_speculative_tokens =
+            config->max_speculative_tokens > 0 ? (int32_t)config->max_speculative_tokens : -1,
         .repetition_cycles =
             config->repetition_cycles > 0 ? (int32_t)config->repetition_cycles : -1,
         .repetition_cycle_tokens = (uint32_t)config->repetition_cycle_tokens,

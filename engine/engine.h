@@ -60,6 +60,7 @@ struct engine_options {
     int64_t max_queue_delay_ms;    /* 50; -1 = no delay */
     int64_t priority_ageing_ms;    /* 2000: see wait_queue.h; -1 = a level ages at once */
     bool bucket_strict;
+    int32_t max_speculative_tokens;   /* 5; -1 = never guess at the next tokens of an answer */
     int32_t repetition_cycles;        /* 8; -1 = never stop an answer for repeating itself */
     uint32_t repetition_cycle_tokens; /* 64 */
     uint32_t repetition_tokens;       /* 256 */
@@ -136,6 +137,8 @@ struct engine_stats {
     uint64_t prefill_chunks_split; /* prompts computed in more than one chunk */
     uint64_t prefill_tokens_total; /* computed: without those cached, with those recomputed */
     uint64_t decode_tokens_total;
+    uint64_t drafted_tokens_total; /* guessed, of which kept: drawn in fewer steps */
+    uint64_t kept_tokens_total;
     uint64_t busy_ns_total; /* inside engine_step with rows to compute */
     uint32_t queued_count;  /* buffer size: admitted and not running, preempted ones included */
     uint32_t running_count;

@@ -7,6 +7,7 @@
 #include "engine/model_plan.h"
 #include "engine/repetition.h"
 #include "engine/scheduler.h"
+#include "engine/speculation.h"
 
 #define ENGINE_PLAN_CHUNK_MAX (1u << 16)
 #define ENGINE_PLAN_TOKENS_MAX (1u << 24)
@@ -37,6 +38,11 @@ void engine_plan_fill_defaults(struct engine_options *options) {
         options->priority_ageing_ms = 2000;
     } else if (options->priority_ageing_ms < 0) {
         options->priority_ageing_ms = 0;
+    }
+    if (options->max_speculative_tokens == 0) {
+        options->max_speculative_tokens = 5;
+    } else if (options->max_speculative_tokens < 0) {
+        options->max_speculative_tokens = 0;
     }
     options->repetition_cycles = options->repetition_cycles != 0 ? options->repetition_cycles : 8;
     engine_plan_default(&options->repetition_cycle_tokens, 64);
@@ -71,6 +77,7 @@ enum engine_status engine_plan_check(const struct engine_options *options,
         {"max_queue_delay_ms", options->max_queue_delay_ms, 0, ENGINE_PLAN_DELAY_MS_MAX},
         {"priority_ageing_ms", options->priority_ageing_ms, 0, ENGINE_PLAN_AGEING_MS_MAX},
         {"progress_interval_ms", options->progress_interval_ms, 1, ENGINE_PLAN_DELAY_MS_MAX},
+        {"max_speculative_tokens", options->max_speculative_tokens, 0, SPECULATION_TOKENS_MAX},
         {"repetition_cycles", options->repetition_cycles < 0 ? 2 : options->repetition_cycles, 2,
          ENGINE_PLAN_TOKENS_MAX},
         {"repetition_cycle_tokens", options->repetition_cycle_tokens, 1,
@@ -127,13 +134,16 @@ static void engine_plan_buckets(struct engine_plan *plan, const struct device *d
 static struct batch_limits engine_plan_batch_limits(const struct engine_options *options,
                                                     uint32_t vocabulary) {
     uint32_t context = options->max_model_len;
-    return (struct batch_limits){
-        .rows_max = options->max_batch_size + options->prefill_chunk_tokens,
-        .slots_max = options->max_running,
-        .sampled_max = options->max_batch_size,
-        .slot_pages_max = (context + KV_PAGE_TOKENS - 1) / KV_PAGE_TOKENS,
-        .vocabulary = vocabulary,
-        .seen_max = options->max_batch_size * (context < vocabulary ? context : vocabulary)};
+    uint32_t sampled = options->max_batch_size > ENGINE_PLAN_DRAFT_ROWS_MAX
+                           ? options->max_batch_size
+                           : ENGINE_PLAN_DRAFT_ROWS_MAX;
+    return (struct batch_limits){.rows_max = sampled + options->prefill_chunk_tokens,
+                                 .slots_max = options->max_running,
+                                 .sampled_max = sampled,
+                                 .slot_pages_max = (context + KV_PAGE_TOKENS - 1) / KV_PAGE_TOKENS,
+                                 .vocabulary = vocabulary,
+                                 .seen_max = options->max_batch_size *
+                                             (context < vocabulary ? context : vocabulary)};
 }
 
 /* Pages for max_running whole contexts, within a quarter of the free memory, but for one context at
@@ -177,7 +187,8 @@ enum engine_status engine_plan_make(struct engine_plan *plan, struct engine_opti
                                     const struct device *device, size_t free_bytes, char *err,
                                     size_t err_bytes) {
     *plan = (struct engine_plan){.total_bytes = 0};
-    engine_plan_buckets(plan, device, options->max_batch_size + options->prefill_chunk_tokens);
+    engine_plan_buckets(plan, device,
+                        engine_plan_batch_limits(options, config->vocabulary).rows_max);
     enum model_status status = model_plan_length(config, &options->max_model_len, err, err_bytes);
     if (status == MODEL_OK) {
         plan->model_options = (struct model_options){.policy = policy,

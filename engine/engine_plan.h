@@ -11,7 +11,8 @@
 #include "engine/forward.h"
 #include "engine/model.h"
 
-#define ENGINE_PLAN_BUCKETS_MAX 32 /* row buckets: powers of two */
+#define ENGINE_PLAN_DRAFT_ROWS_MAX 8 /* rows of a step with drafts, beside its prompts' */
+#define ENGINE_PLAN_BUCKETS_MAX 32   /* row buckets: powers of two */
 
 struct engine_plan {
     struct model_options model_options; /* without a path */

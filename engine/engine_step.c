@@ -249,21 +249,58 @@ static bool engine_step_set_pages(struct engine_real *real, struct sequence *seq
     return true;
 }
 
-/* Segment i and, if it is sampled, the next sampled row belong to pick i. */
+/* A draft pays while passes wait for memory rather than for arithmetic: in steps of few rows. */
+#define STEP_DRAFT_ROWS_MAX ENGINE_PLAN_DRAFT_ROWS_MAX
+
+/* Guesses what follows the token of this pick, in the sequence's tokens behind it, within the pages
+ * that it holds: up to `most` tokens. */
+static uint32_t engine_step_draft(struct engine_real *real, const struct pick *pick,
+                                  uint32_t most) {
+    struct sequence *sequence = real->sequences[pick->handle];
+    uint32_t known = sequence->prompt_tokens + sequence->answer_tokens;
+    uint32_t answer_left = sequence->answer_max - sequence->answer_tokens - 1;
+    uint32_t spare = scheduler_spare_positions(&real->scheduler, pick->handle);
+    most = answer_left < most ? answer_left : most;
+    most = spare < most ? spare : most;
+    if (!pick->is_sampled || pick->row_count > 1 || sequence->seen != NULL || most == 0) {
+        return 0;
+    }
+    most = speculation_next_length(&sequence->speculation, most);
+    return most == 0 ? 0
+                     : speculation_find(sequence->tokens, known, most, sequence->tokens + known);
+}
+
+/* Drafts for the sequences of a step, as far as its few rows go. */
+static void engine_step_draft_all(struct engine_real *real, const struct schedule *schedule) {
+    uint32_t rows = schedule->pick_count + schedule->prefill_rows;
+    uint32_t left = rows < STEP_DRAFT_ROWS_MAX ? STEP_DRAFT_ROWS_MAX - rows : 0;
+    for (uint32_t i = 0; i < schedule->pick_count; i++) {
+        struct sequence *sequence = real->sequences[schedule->picks[i].handle];
+        uint32_t most = (uint32_t)real->options.max_speculative_tokens;
+        most = left < most ? left : most;
+        sequence->draft_tokens = engine_step_draft(real, &schedule->picks[i], most);
+        left -= sequence->draft_tokens;
+        real->stats.drafted_tokens_total += sequence->draft_tokens;
+    }
+}
+
+/* Segment i and, if it is sampled, the next sampled row, with one more for each token of a draft,
+ * belong to pick i. */
 static bool engine_step_build(struct engine_real *real, const struct schedule *schedule, char *err,
                               size_t err_bytes) {
     batch_clear(&real->batch);
+    engine_step_draft_all(real, schedule);
     for (uint32_t i = 0; i < schedule->pick_count; i++) {
         const struct pick *pick = &schedule->picks[i];
         struct sequence *sequence = real->sequences[pick->handle];
         if (sequence->hold.is_changed && !engine_step_set_pages(real, sequence, err, err_bytes)) {
             return false;
         }
-        uint32_t first_row =
-            batch_add_segment(&real->batch, sequence->slot, pick->first_position,
-                              sequence->tokens + pick->first_position, pick->row_count);
-        if (pick->is_sampled) {
-            sampler_add(&real->batch, sequence, first_row + pick->row_count - 1);
+        uint32_t first_row = batch_add_segment(&real->batch, sequence->slot, pick->first_position,
+                                               sequence->tokens + pick->first_position,
+                                               pick->row_count + sequence->draft_tokens);
+        for (uint32_t ahead = 0; pick->is_sampled && ahead <= sequence->draft_tokens; ahead++) {
+            sampler_add(&real->batch, sequence, first_row + pick->row_count - 1 + ahead, ahead);
         }
         crash_point_of(sequence->answer_tokens == 0 ? "in_prefill" : "in_decode",
                        crash_point_marks(&sequence->job));
@@ -273,16 +310,14 @@ static bool engine_step_build(struct engine_real *real, const struct schedule *s
     }
     real->stats.steps_total++;
     real->stats.prefill_tokens_total += schedule->prefill_rows;
-    real->stats.decode_tokens_total += real->batch.sampled_count;
     return true;
 }
 
 /* ---------------------------------------------------------------- retire */
 
-static bool engine_step_is_bad(const struct batch *batch, uint32_t segment) {
+static bool engine_step_is_bad(const struct batch *batch, uint32_t first_row, uint32_t count) {
     bool is_bad = false;
-    for (int32_t row = batch->segment_begin[segment]; row < batch->segment_begin[segment + 1];
-         row++) {
+    for (uint32_t row = first_row; row < first_row + count; row++) {
         is_bad |= batch->row_bad[row] != 0;
     }
     return is_bad;
@@ -312,7 +347,8 @@ static void engine_step_tell_progress(struct engine_real *real, struct sequence 
     sequence->progress_number = engine_emit(&real->base, &event);
 }
 
-static void engine_step_take_token(struct engine_real *real, uint32_t handle, int32_t token,
+/* True while the sequence goes on. */
+static bool engine_step_take_token(struct engine_real *real, uint32_t handle, int32_t token,
                                    int64_t now_ns) {
     struct sequence *sequence = real->sequences[handle];
     enum finish_reason reason = FINISH_STOP;
@@ -324,7 +360,7 @@ static void engine_step_take_token(struct engine_real *real, uint32_t handle, in
     int64_t deadline_ns = sequence->job.deadline_ns;
     if (state != SEQUENCE_HAS_NO_MEMORY && deadline_ns != 0 && deadline_ns <= now_ns) {
         engine_step_finish(real, handle, FINISH_DEADLINE, NULL);
-        return;
+        return false;
     }
     if (state == SEQUENCE_IS_FINISHED) {
         cost_model_note_answer(&real->costs, sequence->answer_tokens);
@@ -336,6 +372,7 @@ static void engine_step_take_token(struct engine_real *real, uint32_t handle, in
         engine_step_fail(real, handle, ERROR_INTERNAL, "memory for the answer's text ran out");
         break;
     }
+    return state == SEQUENCE_GOES_ON;
 }
 
 /* What was computed and is good may be shared from now on. */
@@ -346,23 +383,58 @@ static void engine_step_note_computed(struct engine_real *real, const struct pic
     kv_cache_offer(&real->cache, &sequence->hold, &prompt, sequence->computed_tokens);
 }
 
+static void engine_step_fail_numeric(struct engine_real *real, uint32_t handle) {
+    engine_step_fail(real, handle, ERROR_NUMERIC,
+                     "the model computed a value that is not a finite number");
+}
+
+/* Takes what was drawn for a pick, sampled rows `sampled` and on: the first token always, the next
+ * one while the token before it is the one that was guessed. `row` is the first's. */
+static void engine_step_take_tokens(struct engine_real *real, const struct pick *pick, uint32_t row,
+                                    uint32_t sampled, int64_t now_ns) {
+    const struct batch *batch = &real->batch;
+    struct sequence *sequence = real->sequences[pick->handle];
+    uint32_t drafted = sequence->draft_tokens, kept = 0;
+    for (;; kept++) {
+        int32_t token = batch->sampled_token[sampled + kept];
+        uint32_t known = sequence->prompt_tokens + sequence->answer_tokens;
+        bool is_guessed = kept < drafted && sequence->tokens[known] == token;
+        if (batch->row_bad[row + kept] != 0 || batch->sampled_bad[sampled + kept] != 0) {
+            engine_step_fail_numeric(real, pick->handle);
+            return;
+        }
+        real->stats.decode_tokens_total++;
+        if (!engine_step_take_token(real, pick->handle, token, now_ns)) {
+            return;
+        }
+        if (!is_guessed) {
+            break;
+        }
+        sequence->computed_tokens++;
+        real->stats.kept_tokens_total++;
+    }
+    if (drafted > 0) {
+        speculation_learn(&sequence->speculation, drafted, kept);
+        scheduler_advance(&real->scheduler, pick->handle, kept);
+    }
+}
+
 static void engine_step_retire(struct engine_real *real, const struct schedule *schedule) {
     const struct batch *batch = &real->batch;
     int64_t now_ns = clock_monotonic_ns(real->base.clock);
     uint32_t sampled = 0;
     for (uint32_t i = 0; i < schedule->pick_count; i++) {
         const struct pick *pick = &schedule->picks[i];
-        bool is_bad = engine_step_is_bad(batch, i);
+        uint32_t first_row = (uint32_t)batch->segment_begin[i];
         uint32_t index = sampled;
-        sampled += pick->is_sampled;
-        if (is_bad || (pick->is_sampled && batch->sampled_bad[index] != 0)) {
-            engine_step_fail(real, pick->handle, ERROR_NUMERIC,
-                             "the model computed a value that is not a finite number");
+        sampled += pick->is_sampled ? 1 + real->sequences[pick->handle]->draft_tokens : 0;
+        if (engine_step_is_bad(batch, first_row, pick->row_count)) {
+            engine_step_fail_numeric(real, pick->handle);
             continue;
         }
         engine_step_note_computed(real, pick);
         if (pick->is_sampled) {
-            engine_step_take_token(real, pick->handle, batch->sampled_token[index], now_ns);
+            engine_step_take_tokens(real, pick, first_row + pick->row_count - 1, index, now_ns);
         }
     }
 }
@@ -379,11 +451,12 @@ static void engine_step_publish(struct engine_real *real) {
 }
 
 static void engine_step_note_cost(struct engine_real *real, const struct schedule *schedule,
-                                  uint64_t cached_before, int64_t took_ns) {
+                                  uint64_t cached_before, uint64_t decoded_before,
+                                  int64_t took_ns) {
     const struct cost_model_step step = {
         .ns = took_ns,
         .prefill_rows = schedule->prefill_rows,
-        .decode_rows = (uint32_t)real->batch.row_count - schedule->prefill_rows,
+        .decode_rows = (uint32_t)(real->stats.decode_tokens_total - decoded_before),
         .cached_tokens = (uint32_t)(real->stats.cached_tokens_total - cached_before)};
     cost_model_note_step(&real->costs, &step);
     real->stats.busy_ns_total += (uint64_t)took_ns;
@@ -395,6 +468,7 @@ enum engine_status engine_step_run(struct engine_real *real, bool *worked, int64
     *worked = engine_step_intake(real);
     int64_t now_ns = clock_monotonic_ns(real->base.clock);
     uint64_t cached_before = real->stats.cached_tokens_total;
+    uint64_t decoded_before = real->stats.decode_tokens_total;
     *worked |= engine_step_expire(real, now_ns);
     scheduler_next(&real->scheduler, now_ns, &schedule);
     *wake_ns = schedule.wake_ns;
@@ -410,7 +484,7 @@ enum engine_status engine_step_run(struct engine_real *real, bool *worked, int64
             return ENGINE_FAILED;
         }
         engine_step_retire(real, &schedule);
-        engine_step_note_cost(real, &schedule, cached_before,
+        engine_step_note_cost(real, &schedule, cached_before, decoded_before,
                               clock_monotonic_ns(real->base.clock) - now_ns);
     }
     if (*worked) {

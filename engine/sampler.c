@@ -1,5 +1,6 @@
 #include "engine/sampler.h"
 
+#include <assert.h>
 #include <math.h>
 
 #define SAMPLER_Q16 65536.0f
@@ -14,7 +15,9 @@ static uint32_t sampler_top_p(float top_p) {
     return q16 < SAMPLER_TOP_P_MAX ? q16 : SAMPLER_TOP_P_MAX;
 }
 
-uint32_t sampler_add(struct batch *batch, const struct sequence *sequence, uint32_t row) {
+uint32_t sampler_add(struct batch *batch, const struct sequence *sequence, uint32_t row,
+                     uint32_t ahead) {
+    assert(ahead == 0 || sequence->seen == NULL);
     const struct job_params *params = &sequence->job.params;
     uint32_t index = batch_add_sampled(batch, row);
     batch->temperature[index] = params->temperature;
@@ -25,7 +28,7 @@ uint32_t sampler_add(struct batch *batch, const struct sequence *sequence, uint3
     batch->presence[index] = params->presence_penalty;
     batch->frequency[index] = params->frequency_penalty;
     batch->seed[index] = params->seed;
-    batch->draw_position[index] = sequence->prompt_tokens + sequence->answer_tokens;
+    batch->draw_position[index] = sequence->prompt_tokens + sequence->answer_tokens + ahead;
     for (uint32_t i = 0; i < sequence->seen_count; i++) {
         batch_add_seen(batch, sequence->seen[i].id, sequence->seen[i].count);
     }

@@ -191,6 +191,19 @@ void scheduler_drain(struct scheduler *scheduler) {
     scheduler->is_draining = true;
 }
 
+uint32_t scheduler_spare_positions(const struct scheduler *scheduler, uint32_t handle) {
+    const struct scheduler_entry *entry = &scheduler->entries[handle];
+    return entry->pages * KV_PAGE_TOKENS - entry->computed_tokens;
+}
+
+void scheduler_advance(struct scheduler *scheduler, uint32_t handle, uint32_t count) {
+    struct scheduler_entry *entry = scheduler_entry(scheduler, handle);
+    assert(entry->state == SCHEDULER_DECODE);
+    assert(count <= scheduler_spare_positions(scheduler, handle));
+    entry->computed_tokens += count;
+    entry->known_tokens += count;
+}
+
 uint32_t scheduler_waiting_count(const struct scheduler *scheduler) {
     return scheduler->preempted.count + scheduler->waiting.count;
 }

@@ -165,6 +165,12 @@ void scheduler_drain(struct scheduler *scheduler);
 /* The next step at this time. Its picks count as computed: the caller runs them. */
 void scheduler_next(struct scheduler *scheduler, int64_t now_ns, struct schedule *out);
 
+/* Of a running sequence past its prompt, that its last pick has given `count` tokens more than one,
+ * for positions in the pages that it holds. */
+void scheduler_advance(struct scheduler *scheduler, uint32_t handle, uint32_t count);
+/* Positions behind its last pick for which a running sequence holds pages. */
+uint32_t scheduler_spare_positions(const struct scheduler *scheduler, uint32_t handle);
+
 /* Not running: never started, or preempted. */
 uint32_t scheduler_waiting_count(const struct scheduler *scheduler);
 uint32_t scheduler_running_count(const struct scheduler *scheduler);

@@ -19,6 +19,7 @@
 #include "engine/kv_cache.h"
 #include "engine/prompt_text.h"
 #include "engine/repetition.h"
+#include "engine/speculation.h"
 #include "engine/tokenizer.h"
 #include "schemas/job.h"
 
@@ -49,6 +50,9 @@ struct sequence {
 
     struct sequence_seen *seen; /* owned; ascending ids; NULL without penalties */
     uint32_t seen_count;
+
+    struct speculation speculation;
+    uint32_t draft_tokens; /* in this step: at `tokens` behind the known ones */
 
     struct repetition repetition; /* of the answer; off until the opener gives it a rule */
 

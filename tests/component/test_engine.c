@@ -551,6 +551,7 @@ static void tells_progress_no_more_often_than_asked_and_only_when_the_last_was_t
     clock_init_virtual(&clock, 0, 0);
     options.clock = &clock;
     options.progress_interval_ms = 10;
+    options.max_speculative_tokens = -1; /* a token a step */
     struct engine *engine = open_engine(&options);
     struct job job = plain_job("tell me", 60);
     job.progress = JOB_PROGRESS_TEXT;

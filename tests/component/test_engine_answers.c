@@ -499,7 +499,67 @@ static void gives_each_job_what_its_own_parameters_say(void **state) {
     free(path);
 }
 
-TEST_MAIN(cmocka_unit_test(cuts_at_a_stop_string_wherever_it_begins_and_ends),
+/* ---------------------------------------------------------------- guessed tokens */
+
+static struct engine_event run_with_drafts(const char *path, int32_t drafts, struct job job,
+                                           struct engine_stats *stats) {
+    struct engine_options options = options_for(path);
+    options.max_speculative_tokens = drafts;
+    options.repetition_cycles = -1;
+    struct engine *engine = open_engine(&options);
+    struct engine_event event = run_job(engine, job);
+    engine_stats(engine, stats);
+    engine_close(engine);
+    return event;
+}
+
+static void assert_same_answer(const struct engine_event *a, const struct engine_event *b) {
+    assert_string_equal(a->text, b->text);
+    assert_string_equal(a->answer_sha256, b->answer_sha256);
+    assert_int_equal(a->finish_reason, b->finish_reason);
+    assert_int_equal(a->usage.completion_tokens, b->usage.completion_tokens);
+}
+
+/* The talker ends in one byte for ever: whoever guesses that it goes on is right. */
+static void takes_guessed_tokens_in_fewer_steps(void **state) {
+    char *path = write_talker();
+    struct engine_stats plain, guessed;
+    struct engine_event expected = run_with_drafts(path, -1, greedy_job("<", 300), &plain);
+    struct engine_event event = run_with_drafts(path, 5, greedy_job("<", 300), &guessed);
+    assert_same_answer(&event, &expected);
+    assert_int_equal(plain.drafted_tokens_total, 0);
+    assert_int_equal(guessed.decode_tokens_total, 300);
+    assert_true(guessed.kept_tokens_total > 150);
+    assert_int_equal(guessed.steps_total, plain.steps_total - guessed.kept_tokens_total);
+    engine_event_deinit(&event);
+    engine_event_deinit(&expected);
+    free(path);
+}
+
+/* Several tokens of one step are looked at one by one: nothing behind an end is taken. */
+static void ends_where_it_would_have_ended_without_guesses(void **state) {
+    char *path = write_talker();
+    for (uint32_t max_tokens = 40; max_tokens < 60; max_tokens++) {
+        for (uint32_t stop = 0; stop < 2; stop++) {
+            struct engine_stats stats;
+            struct job plain = greedy_job("<", max_tokens), guessed = greedy_job("<", max_tokens);
+            if (stop == 1) {
+                add_stop(&plain, ">>>>>>>>>>", 10);
+                add_stop(&guessed, ">>>>>>>>>>", 10);
+            }
+            struct engine_event expected = run_with_drafts(path, -1, plain, &stats);
+            struct engine_event event = run_with_drafts(path, 16, guessed, &stats);
+            assert_same_answer(&event, &expected);
+            engine_event_deinit(&event);
+            engine_event_deinit(&expected);
+        }
+    }
+    free(path);
+}
+
+TEST_MAIN(cmocka_unit_test(takes_guessed_tokens_in_fewer_steps),
+          cmocka_unit_test(ends_where_it_would_have_ended_without_guesses),
+          cmocka_unit_test(cuts_at_a_stop_string_wherever_it_begins_and_ends),
           cmocka_unit_test(loses_no_character_to_a_stop_string_that_only_began),
           cmocka_unit_test(ends_at_the_first_of_many_stop_strings_that_is_complete),
           cmocka_unit_test(ends_at_any_stop_token_and_leaves_it_out),

@@ -26,6 +26,7 @@ struct seen {
     uint32_t count;
     uint32_t answers_resumed; /* passes that computed several rows and drew no first token */
     uint32_t mixed_passes;    /* passes with rows of several jobs */
+    bool is_guessing;         /* a wrong guess's logits are seen, then the right ones */
 };
 
 static uint64_t hash_of(const float *logits, size_t count) {
@@ -55,9 +56,10 @@ static void see(void *context, const struct batch *batch, const float *logits) {
     for (uint32_t i = 0; i < batch->sampled_count && seen->is_watching; i++) {
         uint64_t job = batch->seed[i], position = batch->draw_position[i];
         assert_true(job < JOBS && position > 0 && position < POSITIONS);
-        assert_true(seen->hash[job][position] == 0); /* nothing is drawn twice */
+        bool is_first = seen->hash[job][position] == 0;
+        assert_true(is_first || seen->is_guessing); /* nothing is drawn twice */
         seen->hash[job][position] = hash_of(logits + i * vocabulary, vocabulary);
-        seen->count++;
+        seen->count += is_first;
         if (seen->first[job] == 0) {
             seen->first[job] = (uint32_t)position;
         } else {
@@ -99,6 +101,7 @@ static struct job job_of(uint32_t i) {
 struct way {
     const char *policy, *tier;
     uint32_t threads, chunk, max_running, pages, page_bytes;
+    int32_t drafts;           /* 0: none */
     bool is_alone, is_second; /* is_second: what the same engine gives to the same jobs again */
 };
 
@@ -131,6 +134,7 @@ static enum engine_status open_way(const struct way *way, const struct forward_t
                                      .prefill_chunk_tokens = way->chunk,
                                      .max_batch_size = way->max_running,
                                      .max_running = way->max_running,
+                                     .max_speculative_tokens = way->drafts > 0 ? way->drafts : -1,
                                      .repetition_cycles = -1,
                                      .kv_cache_bytes = (size_t)way->pages * way->page_bytes,
                                      .poison_pages = true,
@@ -142,7 +146,7 @@ static enum engine_status open_way(const struct way *way, const struct forward_t
 static void run_way(const struct way *way, struct seen *seen, struct engine_stats *stats) {
     struct engine *engine = NULL;
     struct forward_tap tap = {.context = seen, .see = see};
-    *seen = (struct seen){.is_watching = false};
+    *seen = (struct seen){.is_watching = false, .is_guessing = way->drafts > 0};
     assert_int_equal(open_way(way, &tap, &engine), ENGINE_OK);
     seen->is_watching = true;
     run_jobs(engine, way->is_alone);
@@ -207,6 +211,19 @@ static void check_preempted(struct way way, const struct seen *expected) {
     assert_true(seen.answers_resumed >= 4);
 }
 
+/* Half of the jobs have penalties, and are never guessed. */
+static void check_drafts(struct way way, const struct seen *expected) {
+    static struct seen seen;
+    struct engine_stats stats;
+    way.drafts = 5;
+    way.is_alone = way.threads == 1;
+    way.max_running = way.is_alone ? JOBS : 3;
+    run_way(&way, &seen, &stats);
+    assert_same(&seen, expected);
+    assert_true(stats.drafted_tokens_total > 0);
+    assert_int_equal(stats.decode_tokens_total, JOBS * TOKENS);
+}
+
 static bool has_tier(const char *tier) {
     const struct way way = {.tier = tier, .policy = "int8", .threads = 1};
     struct engine *engine = NULL;
@@ -240,6 +257,7 @@ static void check_tier(const char *tier, size_t policy_count) {
             check_chunked(way, &expected);
             check_prefix_hits(way, &expected);
             check_preempted(way, &expected);
+            check_drafts(way, &expected);
         }
     }
 }

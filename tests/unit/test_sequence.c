@@ -209,7 +209,7 @@ static void samples_with_the_jobs_parameters_at_the_next_position(void **state) 
     job.params.seed = 77;
     struct sequence *sequence = open_sequence(job, 100);
     assert_int_equal(push_text(sequence, "zz", &reason), SEQUENCE_GOES_ON);
-    assert_int_equal(sampler_add(&batch, sequence, 1), 0);
+    assert_int_equal(sampler_add(&batch, sequence, 1, 0), 0);
     assert_int_equal(batch.sampled_row[0], 1);
     assert_true(batch.temperature[0] == 0.5f);
     assert_int_equal(batch.top_k[0], 40);
@@ -232,7 +232,7 @@ static void tells_top_p_near_one_from_off(void **state) {
         struct job job = make_job();
         job.params.top_p = cases[i].top_p;
         struct sequence *sequence = open_sequence(job, 100);
-        sampler_add(&batch, sequence, 0);
+        sampler_add(&batch, sequence, 0, 0);
         assert_int_equal(batch.top_p_q16[0], cases[i].q16);
         sequence_close(sequence);
         batch_deinit(&batch);
@@ -254,7 +254,7 @@ static void lists_prompt_and_answer_for_the_repetition_penalty(void **state) {
     job.params.repetition_penalty = 1.5f;
     struct sequence *sequence = open_sequence(job, 100);
     assert_int_equal(push_text(sequence, "zbz", &reason), SEQUENCE_GOES_ON);
-    sampler_add(&batch, sequence, 0);
+    sampler_add(&batch, sequence, 0, 0);
     const int32_t expected[] = {id_of('a'), 0, id_of('b'), 1, id_of('c'), 0, id_of('z'), 2};
     assert_seen(&batch, expected, 4);
     sequence_close(sequence);
@@ -268,7 +268,7 @@ static void lists_the_answer_alone_for_the_other_penalties(void **state) {
     job.params.frequency_penalty = 0.5f;
     struct sequence *sequence = open_sequence(job, 100);
     assert_int_equal(push_text(sequence, "zbz", &reason), SEQUENCE_GOES_ON);
-    sampler_add(&batch, sequence, 0);
+    sampler_add(&batch, sequence, 0, 0);
     const int32_t expected[] = {id_of('b'), 1, id_of('z'), 2};
     assert_seen(&batch, expected, 2);
     sequence_close(sequence);
