@@ -2,8 +2,8 @@
  * early, and what becomes of one that the engine failed.
  *
  * What waits goes in by the law of the wait queue (engine/wait_queue.h): priorities with ageing,
- * tenants in turn. A job whose owners died before (a suspect) is alone in the engine, one at a time.
- * Steps of worker.c, on its thread. */
+ * tenants in turn. A job whose owners died before (a suspect) is alone in the engine, one at a
+ * time. Steps of worker.c, on its thread. */
 #ifndef SOLFLEET_CONSUMER_WORKER_RUN_H
 #define SOLFLEET_CONSUMER_WORKER_RUN_H
 

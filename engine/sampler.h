@@ -8,7 +8,7 @@
 #include "engine/batch.h"
 #include "engine/sequence.h"
 
-/* Has a row of the batch sampled as the sequence asks, at the position `ahead` tokens behind the one
+/* Has a row of the batch sampled as the sequence asks, at the position `ahead` tokens behind that
  * after its last token; gives the index in the sampled arrays. What penalties look at is the
  * sequence as it is: `ahead` is 0 where there are any. */
 uint32_t sampler_add(struct batch *batch, const struct sequence *sequence, uint32_t row,
