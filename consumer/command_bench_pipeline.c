@@ -294,6 +294,7 @@ static int command_bench_pipeline_all(struct command_bench_pipeline *bench) {
     config->group = own->group;
     config->key_prefix = own->prefix;
     config->status_ttl_s = own->status_ttl_s;
+    config->repair_window_s = 0; /* what earlier runs left is nobody's */
     int code = command_bench_pipeline_make_jobs(bench);
     if (code) {
         return code;
