@@ -152,12 +152,13 @@ void status_dispatch_write(struct status_dispatch *dispatch) {
     status_dispatch_watch_link(dispatch);
 }
 
-bool status_dispatch_owes(const struct status_dispatch *dispatch, enum status_script script) {
-    const struct status_command *command = dispatch->sent.head;
-    while (command != NULL && (command->script != script || command->told)) {
-        command = command->next;
+uint32_t status_dispatch_owed(const struct status_dispatch *dispatch, enum status_script script) {
+    uint32_t count = 0;
+    for (const struct status_command *command = dispatch->sent.head; command != NULL;
+         command = command->next) {
+        count += command->script == script && !command->told;
     }
-    return command != NULL;
+    return count;
 }
 
 uint32_t status_dispatch_backlog_count(const struct status_dispatch *dispatch) {

@@ -51,8 +51,8 @@ void status_dispatch_close(struct status_dispatch *dispatch); /* accepts a zeroe
 void status_dispatch_send(struct status_dispatch *dispatch, struct status_command *command);
 /* Writes what was sent, as far as that goes without waiting. */
 void status_dispatch_write(struct status_dispatch *dispatch);
-/* Whether somebody waits for the server's answer to a call of this script. */
-bool status_dispatch_owes(const struct status_dispatch *dispatch, enum status_script script);
+/* Calls of this script whose answers are waited for. */
+uint32_t status_dispatch_owed(const struct status_dispatch *dispatch, enum status_script script);
 /* Keys that the server has not acknowledged, of commands that it was away for. */
 uint32_t status_dispatch_backlog_count(const struct status_dispatch *dispatch);
 /* Connected, and the server does what it is told. */

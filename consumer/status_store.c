@@ -1,6 +1,7 @@
-/* DESIGN. Calls are gathered into one open command a script; a flush hands the open commands to the
- * dispatch in the order of the scripts, which is the order in which what is asked of one id must
- * arrive. */
+/* DESIGN. Keys are gathered into calls, a list of them for each script, and handed to the dispatch in
+ * the order of the scripts, which is the order in which what is asked of one id must arrive. While
+ * the server owes answers to a script, more keys gather here: a call for many costs it little more
+ * than one for a few, and no claim queues there behind all that a busy worker has to say. */
 #include "consumer/status_store.h"
 
 #include <assert.h>
@@ -13,52 +14,49 @@
 #include "consumer/status_dispatch.h"
 
 #define KEY_BYTES_MAX 512
+#define OWED_MAX 2 /* calls of a script at the server: it never waits for the next one */
 
 struct status_store {
     char *prefix, *worker, *owner;
     char ttl_text[24], lease_text[24];
     size_t result_bytes_max;
-    struct status_command *open[STATUS_SCRIPT_COUNT];
+    struct status_command_list gathered[STATUS_SCRIPT_COUNT]; /* calls: all but the last are full */
     struct status_dispatch dispatch;
 };
 
-/* ---- gathering ---- */
+/* ---- sending ---- */
 
-static void status_store_flush_one(struct status_store *store, enum status_script script) {
-    struct status_command *command = store->open[script];
-    store->open[script] = NULL;
-    if (command != NULL) {
-        status_dispatch_send(&store->dispatch, command);
-    }
+static void status_store_send_first(struct status_store *store, enum status_script script) {
+    status_dispatch_send(&store->dispatch, status_command_shift(&store->gathered[script]));
 }
 
 void status_store_flush(struct status_store *store) {
     for (int script = 0; script < STATUS_SCRIPT_COUNT; script++) {
-        status_store_flush_one(store, (enum status_script)script);
+        while (store->gathered[script].head != NULL) {
+            status_store_send_first(store, (enum status_script)script);
+        }
     }
     status_dispatch_write(&store->dispatch);
 }
 
-/* Whether what a script has gathered is to go though it could gather more. While the server owes an
- * answer to the same script it would only wait there, and a call for many keys costs the server
- * little more than one for a few. What gives back or keeps a lease goes at once. */
+/* Whether the first call that a script has gathered is to go, though it could gather more or wait
+ * here as well as at the server. What gives back or keeps a lease goes at once. */
 static bool status_store_is_due(const struct status_store *store, enum status_script script) {
-    const struct status_command *command = store->open[script];
+    const struct status_command *command = store->gathered[script].head;
     if (command == NULL) {
         return false;
     }
-    if (command->key_count == STATUS_COMMAND_KEYS_MAX ||
-        !status_dispatch_owes(&store->dispatch, script)) {
+    uint32_t owed = status_dispatch_owed(&store->dispatch, script);
+    if (owed == 0 || (owed < OWED_MAX && command->key_count == STATUS_COMMAND_KEYS_MAX)) {
         return true;
     }
     switch (script) {
     case STATUS_SCRIPT_RELEASE:
     case STATUS_SCRIPT_RENEW: return true;
+    case STATUS_SCRIPT_CLAIM: return store->dispatch.claims.is_open; /* Redis is not waited for */
     case STATUS_SCRIPT_ADVANCE: /* no outcome overtakes it: it would be ignored */
         return status_store_is_due(store, STATUS_SCRIPT_SEAL) ||
                status_store_is_due(store, STATUS_SCRIPT_FINISH);
-    case STATUS_SCRIPT_CLAIM:
-        return store->dispatch.claims.is_open; /* then Redis is not waited for */
     case STATUS_SCRIPT_SEAL:
     case STATUS_SCRIPT_FINISH:
     case STATUS_SCRIPT_REPAIR: break;
@@ -68,34 +66,32 @@ static bool status_store_is_due(const struct status_store *store, enum status_sc
 
 void status_store_send(struct status_store *store) {
     for (int script = 0; script < STATUS_SCRIPT_COUNT; script++) {
-        if (status_store_is_due(store, (enum status_script)script)) {
-            status_store_flush_one(store, (enum status_script)script);
+        while (status_store_is_due(store, (enum status_script)script)) {
+            status_store_send_first(store, (enum status_script)script);
         }
     }
     status_dispatch_write(&store->dispatch);
 }
 
-/* The command that gathers keys for this script, with the next key begun. A full one goes, and what
- * is to go before it. */
+/* ---- gathering ---- */
+
+/* The command that gathers keys for this script, with the next key begun. */
 static struct status_command *status_store_gather(struct status_store *store,
                                                   enum status_script script, uint64_t ticket,
                                                   const char *request_id) {
-    struct status_command **open = &store->open[script];
-    if (*open != NULL && (*open)->key_count == STATUS_COMMAND_KEYS_MAX) {
-        for (int before = 0; before <= (int)script; before++) {
-            status_store_flush_one(store, (enum status_script)before);
-        }
-    }
-    if (*open == NULL) {
-        *open = status_command_new(script);
-        assert(*open != NULL);
+    struct status_command_list *list = &store->gathered[script];
+    if (list->tail == NULL || list->tail->key_count == STATUS_COMMAND_KEYS_MAX) {
+        struct status_command *command = status_command_new(script);
+        assert(command != NULL);
+        status_command_append(list, command);
     }
     char key[KEY_BYTES_MAX];
     bool fits = status_key(key, sizeof key, store->prefix, request_id);
     assert(fits); /* checked against the longest id in status_store_open */
     (void)fits;
-    status_command_key(*open, ticket, key);
-    return *open;
+    status_command_key(list->tail, ticket, key);
+    list->key_count++;
+    return list->tail;
 }
 
 void status_store_claim(struct status_store *store, uint64_t ticket,
@@ -226,7 +222,7 @@ void status_store_close(struct status_store *store) {
         return;
     }
     for (int script = 0; script < STATUS_SCRIPT_COUNT; script++) {
-        status_command_free(store->open[script]);
+        status_command_free_list(&store->gathered[script]);
     }
     status_dispatch_close(&store->dispatch);
     free(store->prefix);

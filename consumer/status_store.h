@@ -189,8 +189,8 @@ void status_store_repair(struct status_store *store, uint64_t ticket,
                          const struct status_store_finish *finish);
 /* Sends what was gathered: releases first, claims last. */
 void status_store_flush(struct status_store *store);
-/* Sends what need not gather more: keys of a script that the server owes no answer to. To be called
- * again after each status_store_handle. */
+/* The same, but as much as the server is to have at a time: the rest gathers until it has answered.
+ * To be called again after each status_store_handle. */
 void status_store_send(struct status_store *store);
 
 /* The next answer; false when there is none now. */
