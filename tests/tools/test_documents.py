@@ -1,5 +1,5 @@
-"""Holds ARCHITECTURE.md and ops/RUNBOOK.md to the code: what they name is there, and every warning that
-a worker can log is in the runbook."""
+"""Holds ARCHITECTURE.md and ops/RUNBOOK.md to the code: what they name is there, and every warning
+that a worker can log is in the runbook."""
 
 import pathlib
 import re
@@ -15,6 +15,7 @@ BOTH = pytest.mark.parametrize("text", [ARCHITECTURE, RUNBOOK], ids=["architectu
 LAYERS = ("schemas", "kernels", "engine", "consumer")
 # "kafka.assigned" in `cond ? "kafka.assigned" : "kafka.revoked"` counts, too.
 LOG_CALL = re.compile(r'log_write\((?:[^;]*?)LOG_LEVEL_(\w+),\s*((?:[^;,]*?"\w+\.\w+")+)')
+PROGRAMS = re.compile(r"export|kcat|redis-cli|solfleet|kafka-[\w-]+\.sh|sort|uniq|grep")
 LOG_NAME = re.compile(r'"(\w+\.\w+)"')
 
 
@@ -70,8 +71,8 @@ def test_tables_of_contents_are_those_of_the_code(name, file):
     body = re.findall(r"^enum \w+ \w+\(.*?^}", (ROOT / file).read_text(), re.M | re.S)
     steps = [step.strip() for step in shown.replace("\n", " ").split("→")]
     assert len(steps) > 5
-    assert any(re.search(".*?".join(rf"\b\w*{step}(?:_step|_next|_build|_run)?\(" for step in steps),
-                         function, re.S) for function in body), steps
+    in_order = ".*?".join(rf"\b\w*{step}(?:_step|_next|_build|_run)?\(" for step in steps)
+    assert any(re.search(in_order, function, re.S) for function in body), steps
 
 
 def test_crash_table_has_every_crash_point():
@@ -81,7 +82,8 @@ def test_crash_table_has_every_crash_point():
 
 
 def test_architecture_names_only_files_that_are_there():
-    stems = {path.relative_to(ROOT).with_suffix("").as_posix() for path in sources(*LAYERS, "tests")}
+    stems = {path.relative_to(ROOT).with_suffix("").as_posix()
+             for path in sources(*LAYERS, "tests")}
     for name in re.findall(r"\b((?:schemas|kernels|engine|consumer|tests)/\w+(?:/\w+)*)\b",
                            ARCHITECTURE):
         assert name in stems or (ROOT / name).exists(), name
@@ -105,6 +107,22 @@ def test_runbook_commands_are_those_of_the_program():
     commands = set(re.findall(r"^  (\w+) {2,}", program("--help"), re.M))
     for command, rest in re.findall(r"`solfleet (\w+)([^`]*)`", RUNBOOK):
         assert command in commands, command
+        for flag in re.findall(r"--[\w-]+", rest):
+            assert f"{flag} " in program(command, "--help"), f"{command} {flag}"
+
+
+def test_runbook_blocks_are_shell_and_call_only_what_it_names():
+    blocks = re.findall(r"^```sh\n(.*?)^```$", RUNBOOK, re.M | re.S)
+    assert len(blocks) > 8
+    for block in blocks:
+        checked = subprocess.run(["bash", "-n"], input=block, capture_output=True, text=True,
+                                 check=False)
+        assert (checked.returncode, checked.stderr) == (0, "")
+        for line in block.replace("\\\n", "").splitlines():
+            for word in re.findall(r"(?:^|\| )([\w.-]+)", line):
+                assert PROGRAMS.fullmatch(word), line
+    commands = "\n".join(line for block in blocks for line in block.splitlines())
+    for command, rest in re.findall(r"^solfleet (\w+)([^|]*)", commands, re.M):
         for flag in re.findall(r"--[\w-]+", rest):
             assert f"{flag} " in program(command, "--help"), f"{command} {flag}"
 
