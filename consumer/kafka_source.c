@@ -4,8 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 #include "consumer/kafka_assignment.h"
 #include "consumer/kafka_commit.h"
@@ -274,13 +272,11 @@ int64_t kafka_source_session_ms(const struct config *config) {
 }
 
 int kafka_source_fd(const struct kafka_source *source) {
-    return source->fd;
+    return source->events.fd;
 }
 
 void kafka_source_clear_fd(struct kafka_source *source) {
-    uint64_t count;
-    ssize_t size = read(source->fd, &count, sizeof count);
-    (void)size; /* nothing to read is as good */
+    kafka_queue_clear(&source->events);
 }
 
 bool kafka_source_is_assigned(const struct kafka_source *source) {
@@ -309,8 +305,7 @@ enum kafka_source_status kafka_source_open(const struct config *config, struct c
     source->log = log;
     source->ask_again_ns = INT64_MAX;
     source->metadata_bytes_max = OFFSET_METADATA_BYTES_MAX;
-    source->fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    assert(source->fd >= 0);
+    kafka_queue_open(&source->events);
     rd_kafka_conf_t *conf = kafka_consumer_settings_make(config, err, err_bytes);
     if (conf != NULL) {
         rd_kafka_conf_set_opaque(conf, source);
@@ -326,12 +321,11 @@ enum kafka_source_status kafka_source_open(const struct config *config, struct c
         kafka_source_close(source);
         return KAFKA_SOURCE_BAD_SETTING;
     }
-    static const uint64_t one = 1;
     rd_kafka_poll_set_consumer(source->handle);
     source->queue = rd_kafka_queue_get_consumer(source->handle);
     source->answers = rd_kafka_queue_new(source->handle);
-    rd_kafka_queue_io_event_enable(source->queue, source->fd, &one, sizeof one);
-    rd_kafka_queue_io_event_enable(source->answers, source->fd, &one, sizeof one);
+    kafka_queue_add(&source->events, source->queue);
+    kafka_queue_add(&source->events, source->answers);
     source->last_commit_ns = clock_monotonic_ns(clock);
     *out = source;
     return KAFKA_SOURCE_OK;
@@ -364,13 +358,10 @@ enum kafka_source_status kafka_source_subscribe(struct kafka_source *source, cha
 
 /* A member that was fenced must not wait for a group that has another in its place. */
 static void kafka_source_close_handle(struct kafka_source *source) {
-    rd_kafka_queue_io_event_enable(source->queue, -1, NULL, 0);
-    rd_kafka_queue_io_event_enable(source->answers, -1, NULL, 0);
     if (!source->has_failed) {
         rd_kafka_consumer_close(source->handle);
     }
-    rd_kafka_queue_destroy(source->answers);
-    rd_kafka_queue_destroy(source->queue);
+    kafka_queue_empty(&source->events); /* the last commits have needed it */
     rd_kafka_destroy_flags(source->handle,
                            source->has_failed ? RD_KAFKA_DESTROY_F_NO_CONSUMER_CLOSE : 0);
 }
@@ -383,6 +374,6 @@ void kafka_source_close(struct kafka_source *source) {
         kafka_source_close_handle(source);
     }
     partition_table_deinit(&source->partitions);
-    close(source->fd);
+    kafka_queue_close(&source->events);
     free(source);
 }

@@ -6,6 +6,7 @@
 #include <librdkafka/rdkafka.h>
 
 #include "consumer/config.h"
+#include "consumer/kafka_queue.h"
 #include "consumer/kafka_source.h"
 #include "consumer/offset_metadata.h"
 #include "consumer/partition_table.h"
@@ -17,9 +18,9 @@ struct kafka_source {
     struct clock *clock;
     struct log *log;
     rd_kafka_t *handle;
+    struct kafka_queue events; /* of these two */
     rd_kafka_queue_t *queue;   /* everything but the answers to lookups */
     rd_kafka_queue_t *answers; /* of the group, to what kafka_lookup has asked */
-    int fd;                    /* readable when one of the two is not empty */
     struct partition_table partitions;
     bool is_paused, is_assigned;
     bool is_leaving;

@@ -2,10 +2,10 @@
  * Redis has none.
  *
  * What Redis lost (it restarted empty, or its backlog was dropped) stands on the results topic and
- * the reply topics; the first terminal status wins, so a repair may run at any time, beside workers
- * and again. A repair is worked in steps that never wait, a slice at a time, by a command or by a
- * worker beside its own work; with Redis away it stands still. One thread, besides librdkafka's.
- * Owns its reader and a connection to Redis of its own. Refuses to know who steps it. */
+ * on the reply topics. The first terminal status wins, so a repair may run at any time, beside
+ * workers, and again. It is worked in steps that never wait, a slice at a time, by a command or by
+ * a worker beside its jobs; with Redis away it stands still. One thread, besides librdkafka's. Owns
+ * its readers and a connection to Redis of its own. Refuses to know who steps it. */
 #ifndef SOLFLEET_CONSUMER_REPAIR_H
 #define SOLFLEET_CONSUMER_REPAIR_H
 

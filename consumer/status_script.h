@@ -14,7 +14,8 @@
  * order given here. The reply is an array with an element for each key: a code, or an array that
  * begins with one. "" leaves a field as it is; attempt "0" or "" = unknown.
  *
- * Shared: life of the key in seconds, key prefix, worker, owner ("WORKER/INCARNATION"), lease in ms.
+ * Shared: life of the key in seconds, key prefix, worker, owner ("WORKER/INCARNATION"), lease in
+ * ms.
  *
  * RELEASE  attempt
  *          -> 1: nobody's now; 0: it was not ours in this attempt.
