@@ -1,23 +1,13 @@
 #include "consumer/worker_lease.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "consumer/worker_cancel.h"
 #include "consumer/worker_life.h"
 #include "consumer/worker_state.h"
 
-#define SESSION_MS_DEFAULT 45000 /* librdkafka's own */
 #define RENEWALS_PER_LEASE 3
 
 int64_t worker_lease_ms(const struct config *config) {
-    int64_t session_ms = SESSION_MS_DEFAULT;
-    for (size_t i = 0; i < config->kafka_count; i++) {
-        if (strcmp(config->kafka[i].name, "session.timeout.ms") == 0) {
-            session_ms = strtol(config->kafka[i].value, NULL, 10); /* librdkafka has checked it */
-        }
-    }
-    return session_ms > 0 ? session_ms : SESSION_MS_DEFAULT;
+    return kafka_source_session_ms(config);
 }
 
 void worker_lease_step(struct worker *worker) {

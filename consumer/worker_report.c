@@ -71,6 +71,9 @@ static void worker_report_text(FILE *out, const struct engine_stats *engine,
     fprintf(out, "leases lost         %" PRIu64 "\n", worker->leases_lost);
     fprintf(out, "engine failures     %" PRIu64 "\n", worker->engine_failures);
     fprintf(out, "statuses unwritten  %" PRIu64 "\n", worker_report_unwritten(worker));
+    fprintf(out, "settled before      %" PRIu64 "\n", worker->source.known_total);
+    fprintf(out, "records lost        %" PRIu64 "\n", worker->source.lost_records_total);
+    fprintf(out, "logs made anew      %" PRIu64 "\n", worker->source.restarts_total);
 }
 
 static void worker_report_json(FILE *out, const struct engine_stats *engine,
@@ -92,12 +95,15 @@ static void worker_report_json(FILE *out, const struct engine_stats *engine,
             ",\"duplicates\":%" PRIu64 ",\"given_back\":%" PRIu64 ",\"joined\":%" PRIu64
             ",\"sealed_before\":%" PRIu64 ",\"poison\":%" PRIu64 ",\"leases_lost\":%" PRIu64
             ",\"engine_failures\":%" PRIu64 ",\"tokens_reused\":%" PRIu64
-            ",\"preemptions\":%" PRIu64 ",\"tokens_recomputed\":%" PRIu64 "}\n",
+            ",\"preemptions\":%" PRIu64 ",\"tokens_recomputed\":%" PRIu64
+            ",\"settled_before\":%" PRIu64 ",\"records_lost\":%" PRIu64
+            ",\"logs_made_anew\":%" PRIu64 "}\n",
             worker->done, worker->failed, worker->expired, worker->cancelled,
             worker->from_the_future, worker->dead_letters, worker->duplicates,
             worker_report_given_back(worker), worker->joined, worker->adopted, worker->poisoned,
             worker->leases_lost, worker->engine_failures, engine->cached_tokens_total,
-            engine->preemptions_total, engine->recomputed_tokens_total);
+            engine->preemptions_total, engine->recomputed_tokens_total, worker->source.known_total,
+            worker->source.lost_records_total, worker->source.restarts_total);
 }
 
 void worker_report_statistics(FILE *out, bool json, const struct engine_stats *engine,

@@ -110,6 +110,7 @@ def test_does_nothing_again_that_was_settled_beyond_the_committed_offset(
     assert worker.wait(TIMEOUT_S) == 0
     found = statistics(worker)
     assert found["total_requests"] == 1 and found["duplicates"] == 0  # they were not even claimed
+    assert found["settled_before"] == 6
 
 
 def test_counts_what_retention_deleted_unread(space, start_worker, read_answers):
