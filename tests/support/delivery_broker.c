@@ -72,6 +72,11 @@ static void delivery_broker_metadata(const struct delivery_worker *worker, int n
     if (delivery_worker_is(worker, DELIVERY_COMMITS_PAST_THE_UNSETTLED)) {
         count = 0; /* they would lie below its offset */
     }
+    if (delivery_worker_is(worker, DELIVERY_CALLS_THE_UNSETTLED_SETTLED) &&
+        offset + 1 < worker->position[number]) {
+        ranges[0] = (struct offset_range){offset + 1, worker->position[number]};
+        count = 1;
+    }
     (void)offset_metadata_encode(offset, ranges, count, text, DELIVERY_METADATA_BYTES - 1);
 }
 

@@ -329,6 +329,8 @@ CATCHES(catches_a_worker_that_commits_before_the_acknowledgement,
         DELIVERY_COMMITS_BEFORE_THE_ACKNOWLEDGEMENT, "acknowledged before committed")
 CATCHES(catches_a_worker_that_commits_past_the_unsettled, DELIVERY_COMMITS_PAST_THE_UNSETTLED,
         "acknowledged before committed")
+CATCHES(catches_a_worker_whose_commits_call_settled_what_is_not,
+        DELIVERY_CALLS_THE_UNSETTLED_SETTLED, "acknowledged before committed")
 CATCHES(catches_a_worker_that_settles_what_another_runs, DELIVERY_SETTLES_WHAT_ANOTHER_RUNS,
         "acknowledged before committed")
 CATCHES(catches_a_worker_that_writes_the_status_before_it_publishes,
@@ -349,6 +351,7 @@ CATCHES(catches_a_worker_that_never_asks_again, DELIVERY_NEVER_ASKS_AGAIN,
 TEST_MAIN(cmocka_unit_test(keeps_every_rule_under_random_schedules),
           cmocka_unit_test(catches_a_worker_that_commits_before_the_acknowledgement),
           cmocka_unit_test(catches_a_worker_that_commits_past_the_unsettled),
+          cmocka_unit_test(catches_a_worker_whose_commits_call_settled_what_is_not),
           cmocka_unit_test(catches_a_worker_that_settles_what_another_runs),
           cmocka_unit_test(catches_a_worker_that_writes_the_status_before_it_publishes),
           cmocka_unit_test(catches_a_worker_that_publishes_what_it_has_not_sealed),
