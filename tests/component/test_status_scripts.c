@@ -16,7 +16,7 @@
 
 enum {
     SEQUENCES = 10000,
-    STEPS = 14,
+    STEPS = 12,
     CALLERS = 4,
     LEASES = 2,
     KEY_BYTES = 64,
@@ -74,7 +74,7 @@ static const char *const texts[] = {NULL, "so far", "the end"};
 static const char *const results[] = {"{}", "{\"a\":1}", "{\"long\":\"result\"}"};
 static const char *const fingerprints[] = {"f", "f", "f", "f", "f", "f", "f", "other", NULL};
 
-#define PICK(list, seed) list[test_random(seed) % (sizeof list / sizeof list[0])]
+#define PICK(list, seed) (list)[test_random(seed) % (sizeof(list) / sizeof(list)[0])]
 
 static void make_finish(struct sequence *sequence, uint64_t *seed) {
     const char *result = PICK(results, seed);

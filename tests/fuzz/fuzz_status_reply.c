@@ -58,13 +58,13 @@ static bool announces_too_much(const uint8_t *data, size_t size) {
     return false;
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    if (size < 2 || announces_too_much(data + 1, size - 1)) {
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t data_bytes) {
+    if (data_bytes < 2 || announces_too_much(data + 1, data_bytes - 1)) {
         return 0;
     }
     redisReader *reader = redisReaderCreate();
     void *said = NULL;
-    redisReaderFeed(reader, (const char *)data + 1, size - 1);
+    redisReaderFeed(reader, (const char *)data + 1, data_bytes - 1);
     if (redisReaderGetReply(reader, &said) == REDIS_OK && said != NULL &&
         ((redisReply *)said)->type == REDIS_REPLY_ARRAY) {
         read_answers((enum status_script)(data[0] % STATUS_SCRIPT_COUNT), said);
