@@ -70,10 +70,26 @@ static void worker_report_text(FILE *out, const struct engine_stats *engine,
     fprintf(out, "poison              %" PRIu64 "\n", worker->poisoned);
     fprintf(out, "leases lost         %" PRIu64 "\n", worker->leases_lost);
     fprintf(out, "engine failures     %" PRIu64 "\n", worker->engine_failures);
+    fprintf(out, "claims unanswered   %" PRIu64 "\n", worker->store.claims_unanswered);
+    fprintf(out, "answered late       %" PRIu64 "\n", worker->store.late_answers);
+    fprintf(out, "calls refused       %" PRIu64 "\n", worker->store.refused_total);
     fprintf(out, "statuses unwritten  %" PRIu64 "\n", worker_report_unwritten(worker));
     fprintf(out, "settled before      %" PRIu64 "\n", worker->source.known_total);
     fprintf(out, "records lost        %" PRIu64 "\n", worker->source.lost_records_total);
     fprintf(out, "logs made anew      %" PRIu64 "\n", worker->source.restarts_total);
+}
+
+/* What rises while Redis is away or slow: jobs may be computed twice meanwhile. */
+static void worker_report_redis(FILE *out, const struct worker_stats *worker) {
+    const struct status_store_stats *store = &worker->store;
+    fprintf(out,
+            ",\"redis\":{\"connections\":%" PRIu64 ",\"claims_unanswered\":%" PRIu64
+            ",\"answered_late\":%" PRIu64 ",\"seals_unanswered\":%" PRIu64
+            ",\"breaker_opened\":%" PRIu64 ",\"calls_refused\":%" PRIu64
+            ",\"statuses_unwritten\":%" PRIu64 ",\"statuses_dropped\":%" PRIu64 "}",
+            store->links_total, store->claims_unanswered, store->late_answers,
+            store->seals_unanswered, store->breaker_opened_total, store->refused_total,
+            worker_report_unwritten(worker), store->dropped_total);
 }
 
 static void worker_report_json(FILE *out, const struct engine_stats *engine,
@@ -97,13 +113,15 @@ static void worker_report_json(FILE *out, const struct engine_stats *engine,
             ",\"engine_failures\":%" PRIu64 ",\"tokens_reused\":%" PRIu64
             ",\"preemptions\":%" PRIu64 ",\"tokens_recomputed\":%" PRIu64
             ",\"settled_before\":%" PRIu64 ",\"records_lost\":%" PRIu64
-            ",\"logs_made_anew\":%" PRIu64 "}\n",
+            ",\"logs_made_anew\":%" PRIu64,
             worker->done, worker->failed, worker->expired, worker->cancelled,
             worker->from_the_future, worker->dead_letters, worker->duplicates,
             worker_report_given_back(worker), worker->joined, worker->adopted, worker->poisoned,
             worker->leases_lost, worker->engine_failures, engine->cached_tokens_total,
             engine->preemptions_total, engine->recomputed_tokens_total, worker->source.known_total,
             worker->source.lost_records_total, worker->source.restarts_total);
+    worker_report_redis(out, worker);
+    fprintf(out, "}\n");
 }
 
 void worker_report_statistics(FILE *out, bool json, const struct engine_stats *engine,

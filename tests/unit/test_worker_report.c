@@ -1,0 +1,54 @@
+#include "consumer/worker_report.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "consumer/worker.h"
+#include "engine/engine.h"
+#include "schemas/json.h"
+#include "tests/support/test.h"
+
+static char *report(bool json, const struct worker_stats *stats) {
+    struct engine_stats engine = {0};
+    char *text = NULL;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+    worker_report_statistics(out, json, &engine, stats);
+    fclose(out);
+    return text;
+}
+
+static const struct worker_stats troubled = {.store = {.links_total = 2,
+                                                       .claims_unanswered = 7,
+                                                       .late_answers = 5,
+                                                       .breaker_opened_total = 1,
+                                                       .refused_total = 3,
+                                                       .backlog_count = 4,
+                                                       .dropped_total = 6}};
+
+static void tells_what_was_done_without_redis(void **state) {
+    char *text = report(false, &troubled);
+    assert_non_null(strstr(text, "claims unanswered   7\n"));
+    assert_non_null(strstr(text, "answered late       5\n"));
+    assert_non_null(strstr(text, "calls refused       3\n"));
+    assert_non_null(strstr(text, "statuses unwritten  10\n"));
+    free(text);
+}
+
+static void is_one_json_document_if_asked_for_it(void **state) {
+    static const char redis[] =
+        "\"redis\":{\"connections\":2,\"claims_unanswered\":7,\"answered_late\":5,"
+        "\"seals_unanswered\":0,\"breaker_opened\":1,\"calls_refused\":3,"
+        "\"statuses_unwritten\":10,\"statuses_dropped\":6}";
+    const struct json_limits limits = {.bytes_max = 1 << 16, .depth_max = 8};
+    char *text = report(true, &troubled);
+    struct json json;
+    struct job_error error;
+    assert_int_equal(json_parse(&json, text, strlen(text), &limits, &error), ERROR_NONE);
+    assert_non_null(strstr(text, redis));
+    json_deinit(&json);
+    free(text);
+}
+
+TEST_MAIN(cmocka_unit_test(tells_what_was_done_without_redis),
+          cmocka_unit_test(is_one_json_document_if_asked_for_it))
