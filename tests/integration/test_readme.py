@@ -192,6 +192,21 @@ def test_shows_why_a_record_is_no_job(run_code, space, start_worker):
     assert "invalid_json" in shown
 
 
+def test_puts_letters_back_and_repairs_statuses(run_code, space, start_worker):
+    start_worker("--engine", "null")
+    space.produce({"request_id": "bad", "prompt": 7})
+    space.await_state("bad", "failed")
+    space.dead_letters(1)
+    shown = run_code("sh", code_of("replay"), space.env)
+    assert "would_replay" in shown and f"replayed     bad invalid_field -> {space.jobs_topic}" in shown
+    space.dead_letters(1)
+    space.await_state("bad", "failed")
+    space.await_all_committed()
+    space.redis.delete(f"{space.key_prefix}job:{{bad}}")
+    assert "1 statuses written" in run_code("sh", code_of("repair"), space.env)
+    space.await_state("bad", "failed")
+
+
 def sources():
     """The text of the program, with strings that go on in the next line joined."""
     files = [path for layer in LAYERS for path in (ROOT / layer).rglob("*.c")]
@@ -205,7 +220,7 @@ def test_the_symptoms_are_messages_of_the_program():
             for piece in message.split("…")]
     assert len(said) > 15
     program = sources()
-    words = {"queued", "length", "repetition", "prompt_too_long"}
+    words = {"queued", "length", "repetition", "prompt_too_long", "result_too_large", "cut"}
     for message in said:
         assert (f'"{message}"' if message in words else message) in program, message
 
