@@ -37,6 +37,8 @@ static void worker_take_answers(struct worker *worker) {
     struct status_store_answer answer;
     while (status_store_take(worker->store, &answer)) {
         struct inflight_job *job = inflight_find(&worker->inflight, answer.ticket);
+        bool may_be_gone = answer.is_late || answer.kind == STATUS_STORE_RENEW;
+        assert(job != NULL || may_be_gone); /* every entry waits for each of its answers */
         switch (answer.kind) {
         case STATUS_STORE_CLAIM: worker_claim_answered(worker, job, &answer); break;
         case STATUS_STORE_RENEW: worker_lease_answered(worker, &answer); break;

@@ -1,5 +1,6 @@
 #include "consumer/worker_claim.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "consumer/worker_cancel.h"
@@ -158,6 +159,7 @@ void worker_claim_answered(struct worker *worker, struct inflight_job *job,
         worker_claim_answered_late(worker, job, answer);
         return;
     }
+    assert(job != NULL); /* every ticket waits for its claim's answer */
     uint64_t ticket = job->ticket;
     enum job_life_event what = worker_claim_event(worker, job, answer);
     if (what != JOB_LIFE_IS_HELD_HERE) {

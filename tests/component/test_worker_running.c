@@ -150,6 +150,85 @@ static void runs_suspects_alone_one_at_a_time(void **state) {
     assert_true(status_is("suspect-2", "attempt", "2"));
 }
 
+/* Far more than the worker holds, all of them with another worker. */
+static void stops_consuming_when_too_many_are_parked(void **state) {
+    static const char *const words[] = {"--high-water", "50", NULL};
+    enum { RECORDS = 900 };
+    start_worker("crowd", words, 0);
+    worker_rig_redis(&rig, "EVAL %s 0",
+                     "for i = 1, 900 do redis.call('HSET', 'solfleet:job:{crowd-' .. i "
+                     ".. '}', 'state', 'running', 'owner', 'other/1', 'attempt', 1, "
+                     "'lease_until', " FAR ") end");
+    for (int i = 1; i <= RECORDS; i++) {
+        char id[32];
+        snprintf(id, sizeof id, "crowd-%d", i);
+        PRODUCE(id);
+    }
+    STEP_WHILE(!worker_rig_stats(&rig).is_full || worker_rig_stats(&rig).parked < 50);
+    for (int i = 0; i < 100; i++) {
+        worker_rig_step(&rig);
+        assert_in_range(worker_rig_stats(&rig).in_flight, 50, 50 + 256); /* one poll more */
+    }
+    worker_rig_redis(&rig, "EVAL %s 0",
+                     "for i = 1, 900 do redis.call('HSET', 'solfleet:job:{crowd-' .. i "
+                     ".. '}', 'state', 'done') end");
+    STEP_WHILE(worker_rig_stats(&rig).duplicates < RECORDS);
+    worker_rig_until_drained(&rig);
+    assert_int_equal(committed_sum("crowd"), RECORDS);
+}
+
+/* Redis hangs until the job is in the engine, which takes its claim as NEW. */
+static void claim_late(const char *id) {
+    uint64_t duplicates = worker_rig_stats(&rig).duplicates;
+    worker_rig_redis(&rig, "HSET solfleet:job:{in-time} state done");
+    PRODUCE("in-time"); /* so that claims are not yet given up on */
+    STEP_WHILE(worker_rig_stats(&rig).duplicates == duplicates);
+    redis_server_pause(&rig.redis);
+    PRODUCE(id);
+    STEP_WHILE(worker_rig_stats(&rig).in_engine == 0);
+    redis_server_resume(&rig.redis);
+}
+
+static void heeds_an_answer_to_its_claim_that_comes_late(void **state) {
+    static const char *const words[] = {"--redis.claim-timeout-ms",
+                                        "50",
+                                        "--redis.timeout-ms",
+                                        "10000",
+                                        "--kafka.session.timeout.ms",
+                                        "4000",
+                                        NULL};
+    start_worker("late", words, ENDLESS_US);
+    worker_rig_redis(&rig, "HSET solfleet:job:{late-done} state done");
+    claim_late("late-done");
+    STEP_WHILE(worker_rig_stats(&rig).in_engine > 0);
+    worker_rig_until_drained(&rig);
+    assert_int_equal(worker_rig_stats(&rig).duplicates, 2);
+
+    worker_rig_redis(&rig,
+                     "HSET solfleet:job:{late-sealed} state running sealed done finished_at 5 "
+                     "result sealed-before attempt 1 owner other/1 lease_until 1");
+    claim_late("late-sealed");
+    struct worker_rig_record record = worker_rig_next_result(&rig);
+    assert_string_equal(record.value, "sealed-before");
+    worker_rig_free(&record);
+    worker_rig_until_drained(&rig);
+
+    worker_rig_redis(&rig, "HSET solfleet:job:{late-conflict} state done fingerprint another");
+    claim_late("late-conflict");
+    record = worker_rig_next_letter(&rig);
+    assert_true(worker_rig_has_header(&record, "solfleet-code", "conflict"));
+    worker_rig_free(&record);
+    worker_rig_until_drained(&rig);
+
+    claim_late("late-new");
+    STEP_WHILE(status_is("late-new", "lease_until", NULL));
+    char *first = worker_rig_status(&rig, "late-new", "lease_until");
+    STEP_WHILE(status_is("late-new", "lease_until", first)); /* its attempt is known, and renewed */
+    free(first);
+    assert_int_equal(worker_rig_stats(&rig).in_engine, 1);
+    assert_true(worker_rig_has_no_result(&rig));
+}
+
 /* Redis, restarted empty, knows the second record only. */
 static void gives_an_id_to_the_record_that_redis_knows(void **state) {
     static const char other[] = "{\"request_id\": \"mine\", \"prompt\": \"something else\"}";
@@ -405,6 +484,8 @@ TEST_MAIN_WITH(open_rig, close_rig, CASE(answers_all_records_of_a_job_that_runs_
                CASE(keeps_the_lease_of_what_runs),
                CASE(stops_what_it_runs_when_its_lease_is_lost_and_waits_for_the_other),
                CASE(runs_suspects_alone_one_at_a_time),
+               CASE(stops_consuming_when_too_many_are_parked),
+               CASE(heeds_an_answer_to_its_claim_that_comes_late),
                CASE(gives_an_id_to_the_record_that_redis_knows),
                CASE(tries_a_job_again_that_the_engine_failed),
                CASE(gives_up_on_an_engine_that_fails_three_times_in_a_row),
