@@ -1,7 +1,7 @@
-/* DESIGN. Keys are gathered into calls, a list of them for each script, and handed to the dispatch in
- * the order of the scripts, which is the order in which what is asked of one id must arrive. While
- * the server owes answers to a script, more keys gather here: a call for many costs it little more
- * than one for a few, and no claim queues there behind all that a busy worker has to say. */
+/* DESIGN. Keys are gathered into calls, a list of them for each script, and handed to the dispatch
+ * in the order of the scripts, which is the order in which what is asked of one id must arrive.
+ * While the server owes answers to a script, more keys gather here: a call for many costs it little
+ * more than one for a few, and no claim queues there behind all that a busy worker has to say. */
 #include "consumer/status_store.h"
 
 #include <assert.h>
