@@ -103,6 +103,16 @@ def test_runbook_names_only_what_is_logged_or_an_option():
         assert name in logged() or name in options() or is_passed_on, name
 
 
+def test_runbook_explains_only_lines_of_the_report():
+    table = re.search(r"\| line \| meaning \|\n(.*?)\n\n", RUNBOOK, re.S)[1]
+    lines = [name for row in table.splitlines()[1:]
+             for name in re.findall(r"`([a-z ]+)`", row.split(" | ")[0])]
+    assert len(lines) > 10
+    report = (ROOT / "consumer/worker_report.c").read_text()
+    for name in lines:
+        assert f'"{name} ' in report, name
+
+
 def test_runbook_commands_are_those_of_the_program():
     commands = set(re.findall(r"^  (\w+) {2,}", program("--help"), re.M))
     for command, rest in re.findall(r"`solfleet (\w+)([^`]*)`", RUNBOOK):
