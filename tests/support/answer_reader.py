@@ -20,8 +20,8 @@ class AnswerReader:
         self.letters = defaultdict(list)  # request_id: (code, record) of the dead-letter topic
         self.consumer = Consumer({
             "bootstrap.servers": space.kafka.brokers, "group.id": f"{space.group}.answer-reader",
-            "enable.auto.commit": False, "log_level": 0, "fetch.wait.max.ms": 20,
-            "reconnect.backoff.max.ms": 500})
+            "auto.offset.reset": "earliest", "enable.auto.commit": False, "log_level": 0,
+            "fetch.wait.max.ms": 20, "reconnect.backoff.max.ms": 500})
         self.consumer.assign(
             [TopicPartition(space.results_topic, p, 0) for p in range(space.partitions)] +
             [TopicPartition(space.dead_letter_topic, 0, 0)])
@@ -63,8 +63,16 @@ class AnswerReader:
         while len(ids) - len(self.missing(ids)) < count:
             assert time.monotonic() < deadline, (
                 f"after {timeout_s} s without an answer: {len(self.missing(ids))} of {len(ids)}: "
-                f"{self.missing(ids)[:10]}; dead letters: {list(self.letters)[:10]}")
+                f"{ {i: self._known_of(i) for i in self.missing(ids)[:5]} }; "
+                f"dead letters: {list(self.letters)[:10]}")
             self.read()
+
+    def _known_of(self, request_id):
+        try:
+            status = self.space.status(request_id)
+        except Exception as error:  # of a Redis that is away
+            return str(error)
+        return {name: value for name, value in status.items() if name not in ("result", "text")}
 
     def read_rest(self):
         while self.read(QUIET_S) > 0:

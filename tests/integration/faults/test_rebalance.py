@@ -38,7 +38,7 @@ def test_answers_2000_jobs_while_workers_join_leave_and_die(make_space, start_wo
             done.append((worker, how))
         reader.read(0.01)
         time.sleep(chance.uniform(0, 1.5))
-    reader.await_answers(names, timeout_s=120)
+    reader.await_answers(names, timeout_s=60)
     space.await_all_committed(timeout_s=60)
     twice = reader.audit(names)
     print(f"{twice} of {JOBS} results twice, {len(done)} workers gone")
