@@ -126,9 +126,8 @@ static enum kafka_client_status kafka_reader_find_partitions(struct kafka_reader
 }
 
 /* Fills the positions with where each partition was at a time; beyond its end it is negative. */
-static enum kafka_client_status kafka_reader_look_up(struct kafka_reader *reader,
-                                                     int64_t since_unix_ms, char *err,
-                                                     size_t err_bytes) {
+static rd_kafka_resp_err_t kafka_reader_look_up(struct kafka_reader *reader,
+                                                int64_t since_unix_ms) {
     rd_kafka_topic_partition_list_t *at = rd_kafka_topic_partition_list_copy(reader->ends);
     for (int i = 0; i < at->cnt; i++) {
         at->elems[i].offset = since_unix_ms;
@@ -140,20 +139,18 @@ static enum kafka_client_status kafka_reader_look_up(struct kafka_reader *reader
         reader->positions[i] = at->elems[i].offset;
     }
     rd_kafka_topic_partition_list_destroy(at);
-    return error ? kafka_reader_say(reader, error, "cannot tell offsets of times", err, err_bytes)
-                 : KAFKA_CLIENT_OK;
+    return error;
 }
 
 /* Asks where the partition begins and ends, and decides where to read from. */
-static enum kafka_client_status kafka_reader_place(struct kafka_reader *reader, int index,
-                                                   enum kafka_reader_start start, int64_t amount,
-                                                   char *err, size_t err_bytes) {
+static rd_kafka_resp_err_t kafka_reader_place(struct kafka_reader *reader, int index,
+                                              enum kafka_reader_start start, int64_t amount) {
     rd_kafka_topic_partition_t *end = &reader->ends->elems[index];
     int64_t low = 0, high = 0;
-    int error = rd_kafka_query_watermark_offsets(reader->handle, end->topic, end->partition, &low,
-                                                 &high, (int)reader->timeout_ms);
+    rd_kafka_resp_err_t error = rd_kafka_query_watermark_offsets(
+        reader->handle, end->topic, end->partition, &low, &high, (int)reader->timeout_ms);
     if (error) {
-        return kafka_reader_say(reader, error, "no broker answers", err, err_bytes);
+        return error;
     }
     end->offset = high;
     switch (start) {
@@ -169,7 +166,46 @@ static enum kafka_client_status kafka_reader_place(struct kafka_reader *reader, 
         break;
     }
     reader->open_count += reader->positions[index] < high;
-    return KAFKA_CLIENT_OK;
+    return RD_KAFKA_RESP_ERR_NO_ERROR;
+}
+
+static rd_kafka_resp_err_t kafka_reader_place_each(struct kafka_reader *reader,
+                                                   enum kafka_reader_start start, int64_t amount) {
+    rd_kafka_resp_err_t error = RD_KAFKA_RESP_ERR_NO_ERROR;
+    reader->open_count = 0;
+    if (start == KAFKA_READER_SINCE) {
+        error = kafka_reader_look_up(reader, amount);
+    }
+    for (int i = 0; !error && i < reader->ends->cnt; i++) {
+        error = kafka_reader_place(reader, i, start, amount);
+    }
+    return error;
+}
+
+/* Of a topic that was just made, or a partition that moves: the broker asked does not know yet. */
+static bool kafka_reader_is_settling(rd_kafka_resp_err_t error) {
+    return error == RD_KAFKA_RESP_ERR_NOT_LEADER_FOR_PARTITION ||
+           error == RD_KAFKA_RESP_ERR_LEADER_NOT_AVAILABLE ||
+           error == RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART;
+}
+
+static enum kafka_client_status kafka_reader_place_all(struct kafka_reader *reader,
+                                                       enum kafka_reader_start start,
+                                                       int64_t amount, char *err,
+                                                       size_t err_bytes) {
+    reader->positions = calloc((size_t)reader->ends->cnt + 1, sizeof *reader->positions);
+    if (!reader->positions) {
+        snprintf(err, err_bytes, "out of memory");
+        return KAFKA_CLIENT_REFUSED;
+    }
+    rd_kafka_resp_err_t error = kafka_reader_place_each(reader, start, amount);
+    for (int waited_ms = 0; kafka_reader_is_settling(error) && waited_ms <= KAFKA_CLIENT_SETTLE_MS;
+         waited_ms += KAFKA_CLIENT_SETTLE_STEP_MS) {
+        rd_kafka_poll(reader->handle, KAFKA_CLIENT_SETTLE_STEP_MS);
+        error = kafka_reader_place_each(reader, start, amount);
+    }
+    return error ? kafka_reader_say(reader, error, "no broker answers", err, err_bytes)
+                 : KAFKA_CLIENT_OK;
 }
 
 static enum kafka_client_status kafka_reader_assign(struct kafka_reader *reader, char *err,
@@ -200,25 +236,6 @@ static enum kafka_client_status kafka_reader_finish_open(struct kafka_reader *re
     }
     *out = reader;
     return KAFKA_CLIENT_OK;
-}
-
-static enum kafka_client_status kafka_reader_place_all(struct kafka_reader *reader,
-                                                       enum kafka_reader_start start,
-                                                       int64_t amount, char *err,
-                                                       size_t err_bytes) {
-    enum kafka_client_status status = KAFKA_CLIENT_OK;
-    reader->positions = calloc((size_t)reader->ends->cnt + 1, sizeof *reader->positions);
-    if (!reader->positions) {
-        snprintf(err, err_bytes, "out of memory");
-        return KAFKA_CLIENT_REFUSED;
-    }
-    if (start == KAFKA_READER_SINCE) {
-        status = kafka_reader_look_up(reader, amount, err, err_bytes);
-    }
-    for (int i = 0; status == KAFKA_CLIENT_OK && i < reader->ends->cnt; i++) {
-        status = kafka_reader_place(reader, i, start, amount, err, err_bytes);
-    }
-    return status;
 }
 
 enum kafka_client_status kafka_reader_open(const struct config *config, const char *topic,
