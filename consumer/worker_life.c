@@ -83,10 +83,13 @@ static void worker_life_act(struct worker *worker, struct inflight_job *job,
     }
 }
 
-static void worker_life_count(struct worker *worker, enum job_life_state state, int32_t by) {
+/* Enters the job among those in this state, or takes it out. */
+static void worker_life_count(struct worker *worker, const struct inflight_job *job,
+                              enum job_life_state state, int32_t by) {
+    bool is_in_engine = job_life_is_in_engine(&(struct job_life){.state = state});
     worker->stats.parked += (uint32_t)(state == JOB_LIFE_PARKED ? by : 0);
-    worker->in_engine +=
-        (uint32_t)(job_life_is_in_engine(&(struct job_life){.state = state}) ? by : 0);
+    worker->in_engine += (uint32_t)(is_in_engine ? by : 0);
+    worker->foretold_in_engine += (uint32_t)(is_in_engine && job->is_foretold ? by : 0);
 }
 
 void worker_life_end(struct worker *worker, struct inflight_job *job, enum job_life_event what,
@@ -94,8 +97,8 @@ void worker_life_end(struct worker *worker, struct inflight_job *job, enum job_l
     enum job_life_state before = job->life.state;
     enum job_life_action action = job_life_take(&job->life, what);
     if (job->life.state != before) {
-        worker_life_count(worker, before, -1);
-        worker_life_count(worker, job->life.state, 1);
+        worker_life_count(worker, job, before, -1);
+        worker_life_count(worker, job, job->life.state, 1);
         inflight_list_remove(job);
         worker_run_leave_queue(worker, job);
         deadline_heap_remove(&worker->due, inflight_slot(&worker->inflight, job));

@@ -10,7 +10,6 @@
 #define EVENTS_PER_TAKE 64
 #define REST_MS_MIN 100 /* doubled with each failure of the engine */
 #define REST_DOUBLINGS_MAX 6
-#define FORETELL_MAX 32 /* at a time: those who only wait must not look as if they ran */
 #define FAILURES_IN_A_ROW_MAX 3
 /* Of records in one step: they are made tokens, a microsecond a byte at worst (one endless word),
  * and nothing else is done meanwhile. */
@@ -67,12 +66,19 @@ static struct inflight_job *worker_run_behind(struct worker *worker, struct infl
     return next != WAIT_QUEUE_NONE ? &worker->inflight.jobs[next] : NULL;
 }
 
+/* Of those who are said to run no more are in the engine than may really run: if the process dies,
+ * it counts as a death of each. */
+static uint32_t worker_run_foretold_room(const struct worker *worker) {
+    uint32_t most = (uint32_t)worker->config->max_batch_size;
+    return most > worker->foretold_in_engine ? most - worker->foretold_in_engine : 0;
+}
+
 /* Says that it runs before it does: one that was claimed before may be what kills the process at
  * once, too soon for the engine to tell. So do those that will follow, in the same call; a suspect
  * is alone. */
 static void worker_run_foretell(struct worker *worker, struct inflight_job *first) {
-    uint32_t count = 0;
-    for (struct inflight_job *job = first; job != NULL && count < FORETELL_MAX;
+    uint32_t count = 0, most = worker_run_foretold_room(worker);
+    for (struct inflight_job *job = first; job != NULL && count < most;
          job = worker_run_behind(worker, job)) {
         if (job->attempt > 1 && !job->is_foretold) {
             struct status_store_advance advance = {
@@ -85,8 +91,11 @@ static void worker_run_foretell(struct worker *worker, struct inflight_job *firs
     status_store_flush(worker->store);
 }
 
-/* False when the engine has no room. */
+/* False when the engine has no room for it. */
 static bool worker_run_admit(struct worker *worker, struct inflight_job *job) {
+    if (job->attempt > 1 && worker_run_foretold_room(worker) == 0) {
+        return false;
+    }
     if (job->attempt > 1 && !job->is_foretold) {
         worker_run_foretell(worker, job);
     }

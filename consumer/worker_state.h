@@ -44,6 +44,7 @@ struct worker {
     int64_t renew_ns;      /* when all leases are renewed next */
     uint64_t queued_count; /* ever, by the wait queue */
     uint32_t in_engine;
+    uint32_t foretold_in_engine; /* of those, whose status said so before they began */
     uint32_t left_in_engine; /* expired in its queue: their ends there are nobody's */
     uint64_t alone_ticket;   /* the suspect in the engine; 0 = none */
     bool has_unsent_stops;   /* the engine had no room for a cancel */

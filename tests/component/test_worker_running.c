@@ -150,6 +150,29 @@ static void runs_suspects_alone_one_at_a_time(void **state) {
     assert_true(status_is("suspect-2", "attempt", "2"));
 }
 
+/* Given back by another before: no more of them are said to run than can. */
+static void says_of_no_more_jobs_that_they_run_than_can(void **state) {
+    static const char *const words[] = {"--max-batch-size", "2", NULL};
+    for (int i = 0; i < 5; i++) {
+        worker_rig_redis(&rig, "HSET solfleet:job:{second-%d} state running attempt 1", i);
+    }
+    start_worker("second", words, ENDLESS_US);
+    for (int i = 0; i < 5; i++) {
+        char id[32];
+        snprintf(id, sizeof id, "second-%d", i);
+        PRODUCE(id);
+    }
+    STEP_WHILE(worker_rig_stats(&rig).in_flight < 3 || worker_rig_stats(&rig).in_engine < 2);
+    unsigned said = 0;
+    for (int i = 0; i < 5; i++) {
+        char id[32];
+        snprintf(id, sizeof id, "second-%d", i);
+        said += status_is(id, "running_attempt", "2");
+    }
+    assert_int_equal(said, 2);
+    assert_int_equal(worker_rig_stats(&rig).in_engine, 2);
+}
+
 /* Far more than the worker holds, all of them with another worker. */
 static void stops_consuming_when_too_many_are_parked(void **state) {
     static const char *const words[] = {"--high-water", "50", NULL};
@@ -484,6 +507,7 @@ TEST_MAIN_WITH(open_rig, close_rig, CASE(answers_all_records_of_a_job_that_runs_
                CASE(keeps_the_lease_of_what_runs),
                CASE(stops_what_it_runs_when_its_lease_is_lost_and_waits_for_the_other),
                CASE(runs_suspects_alone_one_at_a_time),
+               CASE(says_of_no_more_jobs_that_they_run_than_can),
                CASE(stops_consuming_when_too_many_are_parked),
                CASE(heeds_an_answer_to_its_claim_that_comes_late),
                CASE(gives_an_id_to_the_record_that_redis_knows),
