@@ -267,12 +267,14 @@ check-faults: deps                                ## the faults that take long: 
 	$(Q)$(SUBMAKE) run-tests SUITES=integration/faults
 
 # The suites that Kafka shows in, on a librdkafka newer than the system's; cooperative groups and the
-# consumer protocol need it.
+# consumer protocol need it, and ThreadSanitizer cannot run with the packaged one.
 RDKAFKA_TESTS := kafka_source,kafka_clients,worker,worker_faults
-check-rdkafka: deps                               ## component and group tests on a newer librdkafka
+check-rdkafka: deps                               ## component and group tests on a newer librdkafka, TSan
 	$(Q)ops/dev/deps.sh rdkafka
 	$(Q)$(SUBMAKE) run-tests RDKAFKA=.deps/rdkafka SUITES=component ONLY=$(RDKAFKA_TESTS)
 	$(Q)$(SUBMAKE) run-tests RDKAFKA=.deps/rdkafka SUITES=integration/groups
+	$(Q)TSAN_OPTIONS=suppressions=$(CURDIR)/ops/dev/tsan.supp $(SUBMAKE) run-tests VARIANT=tsan \
+	  RDKAFKA=.deps/rdkafka SLOWNESS=6 SUITES=component ONLY=$(RDKAFKA_TESTS)
 
 check-valgrind:                                   ## unit tests under valgrind
 	$(Q)$(SUBMAKE) tests VARIANT=debug SUITES=unit
