@@ -310,7 +310,7 @@ compile_commands.json: $(BUILD)/sources | packages                 ## for editor
 	$(Q)$(PYTHON) ops/dev/compile_commands.py $(BUILD)/commands $@
 
 # ---- running it -------------------------------------------------------------------------------
-.PHONY: demo soak bench bench-kernels docs golden
+.PHONY: demo soak bench bench-kernels bench-parts docs golden
 demo: deps-demo                                   ## broker, Redis, worker and a dozen problems, live
 	$(Q)$(SUBMAKE) all $(MODEL_FILE)
 	$(Q)ops/demo/demo.sh
@@ -331,6 +331,10 @@ $(BENCHES): $(BUILD)/%: $(BUILD)/%.c.o $(LAYER_LIBS)
 
 bench-kernels: $(BENCHES)                         ## speed of each kernel of the best tier
 	$(Q)$(BUILD)/tests/bench/bench_kernels
+
+bench-parts: $(BENCHES)                           ## processor time of codecs and, with REDIS=URL, of statuses
+	$(Q)$(BUILD)/tests/bench/bench_schemas
+	$(Q)$(if $(REDIS),$(BUILD)/tests/bench/bench_store $(REDIS))
 
 SIM_ARGS ?=
 .PHONY: sim

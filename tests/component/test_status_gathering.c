@@ -27,8 +27,8 @@ static void queue_claims(uint64_t first, uint64_t count) {
     }
 }
 
-/* As a worker does: what is owed is taken, then as much as may go is sent. Answers come in the order
- * of the claims. */
+/* As a worker does: what is owed is taken, then as much as may go is sent. Answers come in the
+ * order of the claims. */
 static void take_claims(uint64_t first, uint64_t count) {
     for (uint64_t taken = 0; taken < count;) {
         struct status_store_answer answer;
