@@ -22,6 +22,7 @@ struct bench_pipeline_run {
     struct engine_stats before, after; /* the load */
     int64_t settled_ns;                /* after the start: all settled and committed; 0 = unknown */
     size_t extra_results;              /* of jobs that had one */
+    uint64_t claims_unanswered;        /* jobs that went on without Redis */
     struct bench_threads threads_before, threads_after;
 };
 

@@ -30,6 +30,9 @@ static void *bench_worker_loop(void *context) {
         }
         worker->has_failed = worker_step(worker->worker, BENCH_WORKER_STEP_MS, worker->err,
                                          sizeof worker->err) != WORKER_OK;
+        struct worker_stats stats;
+        worker_stats(worker->worker, &stats);
+        worker->claims_unanswered = stats.store.claims_unanswered;
         worker->is_settled = worker_is_drained(worker->worker);
     }
     worker->has_ended = true;

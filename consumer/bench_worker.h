@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "engine/engine.h"
 #include "engine/log.h"
@@ -24,9 +25,10 @@ struct bench_worker {
     int wake_fd;
     pthread_t thread;
     bool is_started;
-    _Atomic bool is_settled;  /* as of the loop's last step: nothing is left to do or to commit */
-    _Atomic bool is_draining; /* asked for by the caller */
-    _Atomic bool has_ended;   /* set by the thread, after what follows */
+    _Atomic bool is_settled; /* as of the loop's last step: nothing is left to do or to commit */
+    _Atomic uint64_t claims_unanswered; /* as of then: jobs that went on without Redis */
+    _Atomic bool is_draining;           /* asked for by the caller */
+    _Atomic bool has_ended;             /* set by the thread, after what follows */
     bool has_failed;
     char err[512];
 };

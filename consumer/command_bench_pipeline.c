@@ -76,11 +76,11 @@ static const char command_bench_pipeline_help[] =
     "\n"
     "Jobs are made beforehand and sent by the clock, whatever comes back; latency counts from when\n"
     "a job was due (send_late_ms_p99 says how late the sender itself was). Rates are of the time\n"
-    "from the first job due to the last result; settled_per_s goes on until the last job's status is\n"
-    "written and its offset committed. extra_results are second results of a job. *_cpu_us is\n"
-    "processor time a job of this process's threads, load_cpu_us being the sender's and the\n"
-    "reader's. engine_share is the part of it that the engine\n"
-    "spent in steps with rows. cut_late_ms_p99 says how long after its delay a waiting batch was\n"
+    "from the first job due to the last result; settled_per_s goes on until the last status is\n"
+    "written and the last offset committed. extra_results are second results of a job,\n"
+    "claims_unanswered are jobs that Redis did not answer for in time. *_cpu_us is processor time\n"
+    "a job of this process's threads, load_cpu_us being the sender's and the reader's.\n"
+    "engine_share is the part of the time that the engine spent in steps with rows. cut_late_ms_p99 says how long after its delay a waiting batch was\n"
     "cut on an idle engine, as the end of a class (engine.h): try a low --rate.\n"
     "\n"
     "  solfleet bench pipeline --engine null --jobs 20000\n"
@@ -243,12 +243,14 @@ static int command_bench_pipeline_measure(struct command_bench_pipeline *bench) 
     (void)command_bench_pipeline_settle(bench, 0);
     engine_stats(bench->worker.engine, &run.before);
     bench_threads_read(&run.threads_before);
+    uint64_t unanswered_before = bench->worker.claims_unanswered;
     enum bench_load_status status =
         bench_load_run(bench->load, &options, (uint64_t)bench->own->seed, bench->jobs, bench->count,
                        &start_ns, err, sizeof err);
     engine_stats(bench->worker.engine, &run.after);
     run.settled_ns = status == BENCH_LOAD_OK ? command_bench_pipeline_settle(bench, start_ns) : 0;
     bench_threads_read(&run.threads_after);
+    run.claims_unanswered = bench->worker.claims_unanswered - unanswered_before;
     if (status == BENCH_LOAD_OK || status == BENCH_LOAD_TIMED_OUT) {
         enum bench_load_status looked = bench_load_look(
             bench->load, COMMAND_BENCH_PIPELINE_QUIET_MS, &run.extra_results, err, sizeof err);

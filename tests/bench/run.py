@@ -69,7 +69,8 @@ PIPELINE = {"load": "load", "jobs": "jobs", "jobs_per_s": "jobs/s", "tokens_per_
             "engine_share": "engine", "within_slo_share": "in slo", "p50_ms": "p50 ms",
             "p99_ms": "p99 ms", "batch_size_mean": "batch", "cut_late_ms_p99": "cut late ms p99"}
 DELIVERY = {"run": "run", "jobs": "jobs", "jobs_per_s": "jobs/s", "settled_per_s": "settled/s",
-            "extra_results": "extra", "worker_cpu_us": "worker us", "engine_cpu_us": "engine us",
+            "extra_results": "extra", "claims_unanswered": "unclaimed",
+            "worker_cpu_us": "worker us", "engine_cpu_us": "engine us",
             "kafka_clients_cpu_us": "clients us", "load_cpu_us": "load us",
             "broker_cpu_us": "broker us", "redis_cpu_us": "Redis us", "cpu_us": "all us",
             "redis_commands": "Redis commands", "redis_calls": "script calls",
