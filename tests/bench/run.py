@@ -147,8 +147,8 @@ class Meter:
 
 
 def bench_delivery(program, kafka, redis, quick):
-    """Claims, seals, statuses, acknowledged results and commits, without a model: the pipeline's own
-    speed, and where its time goes. The load and its reader take their share of the processors."""
+    """Claims, seals, statuses, acknowledged results and commits, without a model: the pipeline's
+    own speed, and where its time goes. Load and reader take their share of the processors."""
     jobs, warm, runs = (2000, 1000, 1) if quick else (100000, 5000, 5)
     rows = []
     for run in range(runs):
