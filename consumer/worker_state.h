@@ -45,9 +45,9 @@ struct worker {
     uint64_t queued_count; /* ever, by the wait queue */
     uint32_t in_engine;
     uint32_t foretold_in_engine; /* of those, whose status said so before they began */
-    uint32_t left_in_engine; /* expired in its queue: their ends there are nobody's */
-    uint64_t alone_ticket;   /* the suspect in the engine; 0 = none */
-    bool has_unsent_stops;   /* the engine had no room for a cancel */
+    uint32_t left_in_engine;     /* expired in its queue: their ends there are nobody's */
+    uint64_t alone_ticket;       /* the suspect in the engine; 0 = none */
+    bool has_unsent_stops;       /* the engine had no room for a cancel */
 
     uint32_t failures_in_a_row; /* of the engine, without a finished job */
     int64_t failed_ns;          /* when the last was counted */
