@@ -74,7 +74,7 @@ struct config {
     /* services */
     const char *brokers;
     const char *redis; /* redis://[user:password@]host:port[/db] or the path of a unix socket */
-    const char *jobs_topic, *results_topic, *dead_letter_topic;
+    const char *topics, *jobs_topic, *results_topic, *dead_letter_topic;
     const char *reply_topics; /* list: what a job may name as reply_topic */
     const char *group;
     const char *group_instance_id; /* static membership; "" = none */

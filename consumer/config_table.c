@@ -33,6 +33,9 @@ const struct config_option config_table_options[] = {
     TEXT(redis, "redis://127.0.0.1:6379", REDIS,
          "Redis: redis://[user:password@]host:port[/db], or the path of a unix socket"),
     TEXT(jobs_topic, "solfleet.jobs", KAFKA, "topic that jobs come from"),
+    TEXT(topics, "", CONFIG_WORKER,
+         "topics that jobs come from, the most urgent first, each with room of its own in the "
+         "worker; empty: jobs_topic alone"),
     TEXT(results_topic, "solfleet.results", KAFKA, "topic that results go to"),
     TEXT(dead_letter_topic, "solfleet.dead-letter", KAFKA, "topic for records that are no jobs"),
     LIST(reply_topics, "", CONFIG_WORKER | CONFIG_REPAIR,

@@ -1,7 +1,10 @@
 #include "consumer/kafka_assignment.h"
 
+#include <assert.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "consumer/intake_share.h"
 #include "consumer/kafka_commit.h"
 #include "consumer/kafka_lookup.h"
 #include "consumer/kafka_source_state.h"
@@ -23,8 +26,9 @@ static void kafka_assignment_switch(struct kafka_source *source,
 
 void kafka_assignment_hold(struct kafka_source *source, int32_t number, bool held) {
     rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new(1);
-    rd_kafka_topic_partition_list_add(list, source->config->jobs_topic, number);
-    kafka_assignment_switch(source, list, held || source->is_paused);
+    bool is_shut = partition_table_is_shut(&source->partitions, number);
+    kafka_source_list(source, list, number);
+    kafka_assignment_switch(source, list, held || is_shut || source->is_paused);
     rd_kafka_topic_partition_list_destroy(list);
 }
 
@@ -33,12 +37,58 @@ void kafka_assignment_pause(struct kafka_source *source, bool paused) {
     source->is_paused = paused;
     for (int32_t i = 0; i < source->partitions.capacity; i++) {
         if (partition_table_is_assigned(&source->partitions, i) &&
-            !partition_table_is_held(&source->partitions, i)) {
-            rd_kafka_topic_partition_list_add(list, source->config->jobs_topic, i);
+            !partition_table_is_held(&source->partitions, i) &&
+            !partition_table_is_shut(&source->partitions, i)) {
+            kafka_source_list(source, list, i);
         }
     }
     kafka_assignment_switch(source, list, paused);
     rd_kafka_topic_partition_list_destroy(list);
+}
+
+/* ---- share ---- */
+
+/* Shuts or opens a partition; the library hears of a change only. */
+static void kafka_assignment_shut(struct kafka_source *source, int32_t number, bool shut) {
+    if (shut != partition_table_is_shut(&source->partitions, number)) {
+        partition_table_shut(&source->partitions, number, shut);
+        kafka_assignment_hold(source, number, partition_table_is_held(&source->partitions, number));
+    }
+}
+
+static struct intake_share_partition *kafka_assignment_shares(struct kafka_source *source,
+                                                              uint32_t count) {
+    if (count > source->shares_capacity) {
+        free(source->shares);
+        source->shares = calloc(count, sizeof *source->shares);
+        assert(source->shares != NULL);
+        source->shares_capacity = count;
+    }
+    return source->shares;
+}
+
+void kafka_assignment_share(struct kafka_source *source) {
+    struct partition_table *table = &source->partitions;
+    size_t count = 0;
+    if (source->topics.count == 1 || source->share_slots == 0) {
+        return;
+    }
+    struct intake_share_partition *shares = kafka_assignment_shares(source, table->assigned_count);
+    for (int32_t i = 0; i < table->capacity; i++) {
+        if (partition_table_is_assigned(table, i)) {
+            shares[count++] = (struct intake_share_partition){
+                .topic = (uint32_t)topic_list_index(&source->topics, i),
+                .held = partition_table_in_flight(table, i),
+                .is_shut = partition_table_is_shut(table, i)};
+        }
+    }
+    intake_share_decide(shares, count, (uint32_t)source->topics.count, source->share_slots);
+    count = 0;
+    for (int32_t i = 0; i < table->capacity; i++) {
+        if (partition_table_is_assigned(table, i)) {
+            kafka_assignment_shut(source, i, shares[count++].is_shut);
+        }
+    }
 }
 
 /* ---- assign, revoke ---- */
@@ -62,7 +112,9 @@ static void kafka_assignment_give(struct kafka_source *source,
     source->commit_again_ns = 0;
     partition_table_begin(&source->partitions);
     for (int i = 0; i < list->cnt; i++) {
-        partition_table_assign(&source->partitions, list->elems[i].partition);
+        partition_table_assign(
+            &source->partitions,
+            kafka_source_number(source, list->elems[i].topic, list->elems[i].partition));
     }
     if (kafka_assignment_is_cooperative(source)) {
         kafka_assignment_check(source, rd_kafka_incremental_assign(source->handle, list));
@@ -82,7 +134,9 @@ static void kafka_assignment_take(struct kafka_source *source,
     }
     kafka_commit_last(source, list);
     for (int i = 0; i < list->cnt; i++) {
-        partition_table_revoke(&source->partitions, list->elems[i].partition);
+        partition_table_revoke(
+            &source->partitions,
+            kafka_source_number(source, list->elems[i].topic, list->elems[i].partition));
     }
     source->has_revoked |= list->cnt > 0;
     if (kafka_assignment_is_cooperative(source)) {

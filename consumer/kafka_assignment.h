@@ -20,5 +20,7 @@ void kafka_assignment_change(rd_kafka_t *handle, rd_kafka_resp_err_t what,
 void kafka_assignment_hold(struct kafka_source *source, int32_t number, bool held);
 /* Pauses or resumes all that are not held. */
 void kafka_assignment_pause(struct kafka_source *source, bool paused);
+/* Shuts and opens partitions, so that each topic has its share of the records in flight. */
+void kafka_assignment_share(struct kafka_source *source);
 
 #endif

@@ -14,8 +14,9 @@
 
 /* What is settled beyond the mark goes beside it. */
 static void kafka_commit_describe(struct kafka_source *source, rd_kafka_topic_partition_t *mark) {
+    int32_t number = kafka_source_number(source, mark->topic, mark->partition);
     char text[OFFSET_METADATA_BYTES_MAX + 1];
-    size_t count = partition_table_settled(&source->partitions, mark->partition, source->ranges,
+    size_t count = partition_table_settled(&source->partitions, number, source->ranges,
                                            OFFSET_METADATA_RANGES_MAX);
     size_t size = offset_metadata_encode(mark->offset, source->ranges, count, text,
                                          source->metadata_bytes_max);
@@ -31,11 +32,12 @@ static void kafka_commit_describe(struct kafka_source *source, rd_kafka_topic_pa
 static rd_kafka_topic_partition_list_t *
 kafka_commit_marks(struct kafka_source *source, const rd_kafka_topic_partition_list_t *among) {
     rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new(16);
-    const char *topic = source->config->jobs_topic;
     for (int32_t i = 0; i < source->partitions.capacity; i++) {
-        bool asked = among == NULL || rd_kafka_topic_partition_list_find(among, topic, i) != NULL;
+        bool asked = among == NULL ||
+                     rd_kafka_topic_partition_list_find(among, topic_list_name(&source->topics, i),
+                                                        topic_list_partition(&source->topics, i));
         if (asked && partition_table_is_due(&source->partitions, i)) {
-            rd_kafka_topic_partition_t *mark = rd_kafka_topic_partition_list_add(list, topic, i);
+            rd_kafka_topic_partition_t *mark = kafka_source_list(source, list, i);
             mark->offset = partition_table_mark(&source->partitions, i);
             kafka_commit_describe(source, mark);
         }
@@ -61,12 +63,13 @@ static bool kafka_commit_says_gone(const struct kafka_source *source, rd_kafka_r
 static void kafka_commit_refused(struct kafka_source *source,
                                  const rd_kafka_topic_partition_t *mark, rd_kafka_resp_err_t error,
                                  uint64_t epoch) {
+    int32_t number = kafka_source_number(source, mark->topic, mark->partition);
     if (error == RD_KAFKA_RESP_ERR_OFFSET_METADATA_TOO_LARGE &&
         mark->metadata_size <= source->metadata_bytes_max) {
         source->metadata_bytes_max = mark->metadata_size / 2; /* the broker takes less than usual */
     } else if (kafka_commit_says_gone(source, error) &&
-               partition_table_is_of(&source->partitions, mark->partition, epoch)) {
-        partition_table_revoke(&source->partitions, mark->partition);
+               partition_table_is_of(&source->partitions, number, epoch)) {
+        partition_table_revoke(&source->partitions, number);
         source->has_revoked = true;
     }
 }
@@ -102,7 +105,9 @@ static void kafka_commit_answered(rd_kafka_t *handle, rd_kafka_resp_err_t error,
         const rd_kafka_topic_partition_t *mark = &marks->elems[i];
         rd_kafka_resp_err_t refused = error != RD_KAFKA_RESP_ERR_NO_ERROR ? error : mark->err;
         if (refused == RD_KAFKA_RESP_ERR_NO_ERROR) {
-            partition_table_committed(&source->partitions, mark->partition, epoch);
+            partition_table_committed(&source->partitions,
+                                      kafka_source_number(source, mark->topic, mark->partition),
+                                      epoch);
         } else {
             kafka_commit_refused(source, mark, refused, epoch);
         }
@@ -129,7 +134,8 @@ static void kafka_commit_send(struct kafka_source *source,
     }
     source->commits_under_way++;
     for (int i = 0; i < marks->cnt; i++) {
-        partition_table_sent(&source->partitions, marks->elems[i].partition);
+        partition_table_sent(&source->partitions, kafka_source_number(source, marks->elems[i].topic,
+                                                                      marks->elems[i].partition));
     }
 }
 

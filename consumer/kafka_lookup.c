@@ -14,7 +14,7 @@ static rd_kafka_topic_partition_list_t *kafka_lookup_unknown(const struct kafka_
     for (int32_t i = 0; i < source->partitions.capacity; i++) {
         if (partition_table_is_assigned(&source->partitions, i) &&
             !partition_table_is_started(&source->partitions, i)) {
-            rd_kafka_topic_partition_list_add(list, source->config->jobs_topic, i);
+            kafka_source_list(source, list, i);
         }
     }
     return list;
@@ -61,6 +61,7 @@ static void kafka_lookup_refuse(struct kafka_source *source, const char *why) {
 
 static void kafka_lookup_start(struct kafka_source *source, const rd_kafka_topic_partition_t *at) {
     size_t count;
+    int32_t number = kafka_source_number(source, at->topic, at->partition);
     int64_t committed = at->offset >= 0 ? at->offset : -1;
     if (!offset_metadata_decode(committed, at->metadata, at->metadata_size, source->ranges,
                                 &count)) {
@@ -68,10 +69,9 @@ static void kafka_lookup_start(struct kafka_source *source, const rd_kafka_topic
                   LOG_FIELDS(log_int("partition", at->partition),
                              log_text("effect", "records settled before may be done again")));
     }
-    if (partition_table_is_of(&source->partitions, at->partition, source->asked_epoch)) {
-        partition_table_start(&source->partitions, at->partition, committed, source->ranges, count);
-        kafka_assignment_hold(source, at->partition,
-                              partition_table_is_held(&source->partitions, at->partition));
+    if (partition_table_is_of(&source->partitions, number, source->asked_epoch)) {
+        partition_table_start(&source->partitions, number, committed, source->ranges, count);
+        kafka_assignment_hold(source, number, partition_table_is_held(&source->partitions, number));
     }
 }
 

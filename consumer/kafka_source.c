@@ -54,6 +54,31 @@ static void kafka_source_on_log(const rd_kafka_t *handle, int level, const char 
               LOG_FIELDS(log_text("facility", facility), log_text("text", text)));
 }
 
+/* ---- names and numbers ---- */
+
+int32_t kafka_source_number(const struct kafka_source *source, const char *topic,
+                            int32_t partition) {
+    int32_t index = topic_list_find(&source->topics, topic);
+    return index < 0 ? -1 : topic_list_number(&source->topics, index, partition);
+}
+
+rd_kafka_topic_partition_t *kafka_source_list(const struct kafka_source *source,
+                                              rd_kafka_topic_partition_list_t *list,
+                                              int32_t number) {
+    return rd_kafka_topic_partition_list_add(list, topic_list_name(&source->topics, number),
+                                             topic_list_partition(&source->topics, number));
+}
+
+bool kafka_source_is_shared(const struct kafka_source *source) {
+    return source->topics.count > 1;
+}
+
+const char *kafka_source_place(const struct kafka_source *source, const struct source_ref *ref,
+                               int32_t *partition) {
+    *partition = topic_list_partition(&source->topics, ref->partition);
+    return topic_list_name(&source->topics, ref->partition);
+}
+
 /* ---- records ---- */
 
 /* How many of the offsets in a range are known to be settled. */
@@ -75,8 +100,10 @@ static int64_t kafka_source_settled_in(struct kafka_source *source, int32_t numb
 static void kafka_source_count_lost(struct kafka_source *source, int32_t number, int64_t next,
                                     int64_t offset) {
     int64_t low, high;
-    if (rd_kafka_get_watermark_offsets(source->handle, source->config->jobs_topic, number, &low,
-                                       &high) != RD_KAFKA_RESP_ERR_NO_ERROR ||
+    const char *topic = topic_list_name(&source->topics, number);
+    int32_t partition = topic_list_partition(&source->topics, number);
+    if (rd_kafka_get_watermark_offsets(source->handle, topic, partition, &low, &high) !=
+            RD_KAFKA_RESP_ERR_NO_ERROR ||
         low <= next) {
         return;
     }
@@ -85,8 +112,9 @@ static void kafka_source_count_lost(struct kafka_source *source, int32_t number,
     if (lost > 0) {
         source->stats.lost_records_total += (uint64_t)lost;
         log_write(source->log, LOG_LEVEL_ERROR, "kafka.records_lost",
-                  LOG_FIELDS(log_int("partition", number), log_int("records", lost),
-                             log_int("first_offset", next), log_int("log_start", low),
+                  LOG_FIELDS(log_text("topic", topic), log_int("partition", partition),
+                             log_int("records", lost), log_int("first_offset", next),
+                             log_int("log_start", low),
                              log_text("cause", "the topic's retention deleted them unread")));
     }
 }
@@ -100,13 +128,14 @@ static void kafka_source_restart(struct kafka_source *source, int32_t number, in
     source->is_dirty = true;
     partition_table_restart(&source->partitions, number, offset);
     log_write(source->log, LOG_LEVEL_ERROR, "kafka.log_restarted",
-              LOG_FIELDS(log_int("partition", number), log_int("expected_offset", next),
-                         log_int("offset", offset),
+              LOG_FIELDS(log_text("topic", topic_list_name(&source->topics, number)),
+                         log_int("partition", topic_list_partition(&source->topics, number)),
+                         log_int("expected_offset", next), log_int("offset", offset),
                          log_text("cause", "the topic was made anew, or its log was cut")));
 }
 
 /* Compares what comes, a record or the partition's end, with what was to come. */
-static void kafka_source_place(struct kafka_source *source, int32_t number, int64_t offset) {
+static void kafka_source_compare(struct kafka_source *source, int32_t number, int64_t offset) {
     int64_t next = partition_table_next(&source->partitions, number);
     if (next >= 0 && offset < next) {
         kafka_source_restart(source, number, next, offset);
@@ -118,25 +147,30 @@ static void kafka_source_place(struct kafka_source *source, int32_t number, int6
 /* Enters a message in the table; false when it is not to be worked on. */
 static bool kafka_source_enter(struct kafka_source *source, const rd_kafka_message_t *message,
                                struct source_ref *ref) {
-    kafka_source_place(source, message->partition, message->offset);
+    int32_t number =
+        kafka_source_number(source, rd_kafka_topic_name(message->rkt), message->partition);
+    kafka_source_compare(source, number, message->offset);
     enum partition_entry entry =
-        partition_table_enter(&source->partitions, message->partition, message->offset, ref);
-    source->is_dirty |= partition_table_is_due(&source->partitions, message->partition);
+        partition_table_enter(&source->partitions, number, message->offset, ref);
+    source->is_dirty |= partition_table_is_due(&source->partitions, number);
     source->stats.known_total += entry == PARTITION_ENTRY_KNOWN;
     if (entry != PARTITION_ENTRY_NEW) {
         return false;
     }
-    if (partition_table_is_held(&source->partitions, message->partition)) {
-        kafka_assignment_hold(source, message->partition, true); /* drops what is fetched behind */
+    if (partition_table_is_held(&source->partitions, number)) {
+        kafka_assignment_hold(source, number, true); /* drops what is fetched behind */
     }
     source->stats.received_total++;
+    kafka_assignment_share(source);
     return true;
 }
 
 static void kafka_source_reach(struct kafka_source *source, const rd_kafka_message_t *message) {
-    kafka_source_place(source, message->partition, message->offset);
-    partition_table_reach(&source->partitions, message->partition, message->offset);
-    source->is_dirty |= partition_table_is_due(&source->partitions, message->partition);
+    int32_t number =
+        kafka_source_number(source, rd_kafka_topic_name(message->rkt), message->partition);
+    kafka_source_compare(source, number, message->offset);
+    partition_table_reach(&source->partitions, number, message->offset);
+    source->is_dirty |= partition_table_is_due(&source->partitions, number);
 }
 
 static void kafka_source_fill(rd_kafka_message_t *message, const struct source_ref *ref,
@@ -214,6 +248,11 @@ void kafka_source_pause(struct kafka_source *source, bool paused) {
     if (source->is_paused != paused) {
         kafka_assignment_pause(source, paused);
     }
+}
+
+void kafka_source_share(struct kafka_source *source, uint32_t slots) {
+    source->share_slots = slots;
+    kafka_assignment_share(source);
 }
 
 void kafka_source_settle(struct kafka_source *source, const struct source_ref *ref) {
@@ -305,6 +344,12 @@ enum kafka_source_status kafka_source_open(const struct config *config, struct c
     source->log = log;
     source->ask_again_ns = INT64_MAX;
     source->metadata_bytes_max = OFFSET_METADATA_BYTES_MAX;
+    bool has_topics = config->topics != NULL && config->topics[0] != '\0';
+    if (!topic_list_read(&source->topics, has_topics ? config->topics : config->jobs_topic, err,
+                         err_bytes)) {
+        free(source);
+        return KAFKA_SOURCE_BAD_SETTING;
+    }
     kafka_queue_open(&source->events);
     rd_kafka_conf_t *conf = kafka_consumer_settings_make(config, err, err_bytes);
     if (conf != NULL) {
@@ -331,10 +376,9 @@ enum kafka_source_status kafka_source_open(const struct config *config, struct c
     return KAFKA_SOURCE_OK;
 }
 
-enum kafka_source_status kafka_source_find_topic(struct kafka_source *source, int timeout_ms,
-                                                 char *err, size_t err_bytes) {
-    switch (
-        kafka_topic_find(source->handle, source->config->jobs_topic, timeout_ms, err, err_bytes)) {
+static enum kafka_source_status kafka_source_find(struct kafka_source *source, const char *name,
+                                                  int timeout_ms, char *err, size_t err_bytes) {
+    switch (kafka_topic_find(source->handle, name, timeout_ms, err, err_bytes)) {
     case KAFKA_TOPIC_OK: return KAFKA_SOURCE_OK;
     case KAFKA_TOPIC_MISSING: return KAFKA_SOURCE_MISSING;
     case KAFKA_TOPIC_UNREACHABLE: return KAFKA_SOURCE_UNREACHABLE;
@@ -343,10 +387,23 @@ enum kafka_source_status kafka_source_find_topic(struct kafka_source *source, in
     return KAFKA_SOURCE_REFUSED;
 }
 
+enum kafka_source_status kafka_source_find_topics(struct kafka_source *source, int timeout_ms,
+                                                  const char **name, char *err, size_t err_bytes) {
+    enum kafka_source_status found = KAFKA_SOURCE_OK;
+    for (int32_t i = 0; i < source->topics.count && found == KAFKA_SOURCE_OK; i++) {
+        *name = source->topics.names[i];
+        found = kafka_source_find(source, *name, timeout_ms, err, err_bytes);
+    }
+    return found;
+}
+
 enum kafka_source_status kafka_source_subscribe(struct kafka_source *source, char *err,
                                                 size_t err_bytes) {
-    rd_kafka_topic_partition_list_t *topics = rd_kafka_topic_partition_list_new(1);
-    rd_kafka_topic_partition_list_add(topics, source->config->jobs_topic, RD_KAFKA_PARTITION_UA);
+    rd_kafka_topic_partition_list_t *topics =
+        rd_kafka_topic_partition_list_new(source->topics.count);
+    for (int32_t i = 0; i < source->topics.count; i++) {
+        rd_kafka_topic_partition_list_add(topics, source->topics.names[i], RD_KAFKA_PARTITION_UA);
+    }
     rd_kafka_resp_err_t error = rd_kafka_subscribe(source->handle, topics);
     rd_kafka_topic_partition_list_destroy(topics);
     if (error != RD_KAFKA_RESP_ERR_NO_ERROR) {
@@ -374,6 +431,7 @@ void kafka_source_close(struct kafka_source *source) {
         kafka_source_close_handle(source);
     }
     partition_table_deinit(&source->partitions);
+    free(source->shares);
     kafka_queue_close(&source->events);
     free(source);
 }

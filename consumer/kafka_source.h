@@ -46,9 +46,10 @@ enum kafka_source_status kafka_source_open(const struct config *config, struct c
                                            struct log *log, struct kafka_source **out, char *err,
                                            size_t err_bytes) __attribute__((warn_unused_result));
 
-/* Asks for the jobs topic; blocks up to timeout_ms. */
-enum kafka_source_status kafka_source_find_topic(struct kafka_source *source, int timeout_ms,
-                                                 char *err, size_t err_bytes)
+/* Asks for the topics of jobs; blocks up to timeout_ms for each. *name: the one that the answer is
+ * about. */
+enum kafka_source_status kafka_source_find_topics(struct kafka_source *source, int timeout_ms,
+                                                  const char **name, char *err, size_t err_bytes)
     __attribute__((warn_unused_result));
 
 /* Joins the group. */
@@ -69,6 +70,13 @@ void kafka_source_release(struct record *record);
 size_t kafka_source_headers(const struct record *record, struct record_header *headers, size_t max);
 
 void kafka_source_pause(struct kafka_source *source, bool paused);
+/* With several topics: of `slots` records in flight each has its share (intake_share.h). */
+void kafka_source_share(struct kafka_source *source, uint32_t slots);
+bool kafka_source_is_shared(const struct kafka_source *source); /* there are several topics */
+
+/* Where a record lies: its topic, and its partition there. */
+const char *kafka_source_place(const struct kafka_source *source, const struct source_ref *ref,
+                               int32_t *partition);
 
 /* The record needs nothing more from us. One of an assignment that is gone is only counted. */
 void kafka_source_settle(struct kafka_source *source, const struct source_ref *ref);

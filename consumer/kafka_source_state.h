@@ -6,10 +6,12 @@
 #include <librdkafka/rdkafka.h>
 
 #include "consumer/config.h"
+#include "consumer/intake_share.h"
 #include "consumer/kafka_queue.h"
 #include "consumer/kafka_source.h"
 #include "consumer/offset_metadata.h"
 #include "consumer/partition_table.h"
+#include "consumer/topic_list.h"
 #include "engine/clock.h"
 #include "engine/log.h"
 
@@ -21,7 +23,11 @@ struct kafka_source {
     struct kafka_queue events; /* of these two */
     rd_kafka_queue_t *queue;   /* everything but the answers to lookups */
     rd_kafka_queue_t *answers; /* of the group, to what kafka_lookup has asked */
-    struct partition_table partitions;
+    struct topic_list topics;
+    struct partition_table partitions;     /* by the numbers that `topics` gives */
+    uint32_t share_slots;                  /* records in flight that are shared; 0 = not */
+    struct intake_share_partition *shares; /* [shares_capacity] for one call's use */
+    uint32_t shares_capacity;
     bool is_paused, is_assigned;
     bool is_leaving;
     bool has_revoked; /* not taken yet */
@@ -48,5 +54,13 @@ struct kafka_source {
 
 /* Nothing more is received from now on; the first reason is kept. */
 void kafka_source_fail(struct kafka_source *source, const char *why);
+
+/* The number of a partition as the library names it; -1: of no topic of ours. */
+int32_t kafka_source_number(const struct kafka_source *source, const char *topic,
+                            int32_t partition);
+/* Adds the partition with a number to a list of the library's. */
+rd_kafka_topic_partition_t *kafka_source_list(const struct kafka_source *source,
+                                              rd_kafka_topic_partition_list_t *list,
+                                              int32_t number);
 
 #endif

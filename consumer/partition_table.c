@@ -91,6 +91,7 @@ void partition_table_restart(struct partition_table *table, int32_t number, int6
     assert(partition != NULL);
     partition->epoch = ++table->epoch;
     partition->is_held = false;
+    partition->in_flight = 0;
     partition->changes++;
     offset_ledger_begin(&partition->ledger, offset, NULL, 0);
 }
@@ -121,6 +122,7 @@ enum partition_entry partition_table_enter(struct partition_table *table, int32_
     if (status == OFFSET_LEDGER_KNOWN) {
         return PARTITION_ENTRY_KNOWN;
     }
+    partition->in_flight++;
     *ref = (struct source_ref){.partition = number, .offset = offset, .epoch = partition->epoch};
     return PARTITION_ENTRY_NEW;
 }
@@ -143,7 +145,9 @@ bool partition_table_settle(struct partition_table *table, const struct source_r
         return false;
     }
     struct partition *partition = partition_table_find(table, ref->partition);
-    partition->changes += offset_ledger_settle(&partition->ledger, ref->offset);
+    bool settled = offset_ledger_settle(&partition->ledger, ref->offset);
+    partition->changes += settled;
+    partition->in_flight -= settled;
     *released = partition->is_held && !offset_ledger_is_full(&partition->ledger);
     partition->is_held = partition->is_held && !*released;
     return true;
@@ -218,4 +222,20 @@ bool partition_table_is_assigned(const struct partition_table *table, int32_t nu
 bool partition_table_is_held(const struct partition_table *table, int32_t number) {
     const struct partition *partition = partition_table_find(table, number);
     return partition != NULL && partition->is_held;
+}
+
+void partition_table_shut(struct partition_table *table, int32_t number, bool shut) {
+    struct partition *partition = partition_table_assigned(table, number);
+    assert(partition != NULL);
+    partition->is_shut = shut;
+}
+
+bool partition_table_is_shut(const struct partition_table *table, int32_t number) {
+    const struct partition *partition = partition_table_assigned(table, number);
+    return partition != NULL && partition->is_shut;
+}
+
+uint32_t partition_table_in_flight(const struct partition_table *table, int32_t number) {
+    const struct partition *partition = partition_table_assigned(table, number);
+    return partition != NULL ? partition->in_flight : 0;
 }

@@ -18,6 +18,8 @@ struct partition {
     bool is_assigned;
     bool is_started; /* what the group has of it is known */
     bool is_held;
+    bool is_shut;       /* its share of the intake is used up */
+    uint32_t in_flight; /* records entered and not settled */
     uint64_t epoch;
     /* Changes of mark and settled ranges: so far, in the last commit, the last that succeeded. */
     uint64_t changes, sent_changes, committed_changes;
@@ -88,5 +90,10 @@ bool partition_table_is_of(const struct partition_table *table, int32_t number, 
 bool partition_table_is_assigned(const struct partition_table *table, int32_t number);
 bool partition_table_is_started(const struct partition_table *table, int32_t number);
 bool partition_table_is_held(const struct partition_table *table, int32_t number);
+
+/* Whether others may be consumed only: the table keeps it, and knows nothing of why. */
+void partition_table_shut(struct partition_table *table, int32_t number, bool shut);
+bool partition_table_is_shut(const struct partition_table *table, int32_t number);
+uint32_t partition_table_in_flight(const struct partition_table *table, int32_t number);
 
 #endif

@@ -13,7 +13,7 @@
 /* Where a record came from. The epoch names one assignment of the partition to this process: a
  * record of an earlier one can no longer be settled. */
 struct source_ref {
-    int32_t partition;
+    int32_t partition; /* its number among those of all topics: see topic_list.h */
     int64_t offset;
     uint64_t epoch;
 };

@@ -17,10 +17,11 @@ static const char *topics_hint_usual_name(const char *option) {
 
 void topics_hint_missing(const struct config *config, const char *topic, char *out,
                          size_t out_bytes) {
+    bool is_of_jobs = config->topics != NULL && config_list_has(config->topics, topic);
     const struct {
         const char *option, *flag, *name;
     } topics[] = {
-        {"jobs_topic", "--jobs-topic", config->jobs_topic},
+        {"jobs_topic", "--jobs-topic", is_of_jobs ? topic : config->jobs_topic},
         {"results_topic", "--results-topic", config->results_topic},
         {"dead_letter_topic", "--dead-letter-topic", config->dead_letter_topic},
     };

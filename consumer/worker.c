@@ -53,14 +53,17 @@ static void worker_take_answers(struct worker *worker) {
 
 /* Pauses and resumes consuming. */
 static void worker_pace(struct worker *worker) {
+    /* Of several topics the more urgent are to get in though the engine is full. */
+    bool is_busy = (worker->waiting.count > 0 && !kafka_source_is_shared(worker->source)) ||
+                   worker->suspects.head != NULL;
     struct backpressure_load load = {.jobs = worker->inflight.count,
                                      .bytes = worker->inflight.value_bytes,
-                                     .engine_is_busy = worker->waiting.count > 0 ||
-                                                       worker->suspects.head != NULL};
+                                     .engine_is_busy = is_busy};
     enum backpressure_advice before = worker->backpressure.advice;
     enum backpressure_advice advice = backpressure_update(
         &worker->backpressure, &load, clock_monotonic_ns(worker->options.clock));
     worker->has_more |= before == BACKPRESSURE_HOLD && advice != BACKPRESSURE_HOLD;
+    kafka_source_share(worker->source, worker->backpressure.jobs_high);
     kafka_source_pause(worker->source, advice == BACKPRESSURE_PAUSE || worker->is_draining);
     if (worker->is_draining && !worker->engine_is_draining && worker->waiting.count == 0 &&
         worker->suspects.head == NULL) {
@@ -227,10 +230,11 @@ static enum worker_status worker_find_output(struct worker *worker, const char *
 enum worker_status worker_join(struct worker *worker, int timeout_ms, char *err, size_t err_bytes) {
     const struct config *config = worker->config;
     char why[128];
+    const char *missing = NULL;
     enum kafka_source_status found =
-        kafka_source_find_topic(worker->source, timeout_ms, why, sizeof why);
+        kafka_source_find_topics(worker->source, timeout_ms, &missing, why, sizeof why);
     if (found == KAFKA_SOURCE_MISSING) {
-        return worker_say_missing(worker, config->jobs_topic, err, err_bytes);
+        return worker_say_missing(worker, missing, err, err_bytes);
     }
     if (found != KAFKA_SOURCE_OK) {
         snprintf(err, err_bytes,

@@ -93,9 +93,11 @@ static bool worker_publish_letter_headers(const struct worker *worker,
                                           struct dead_letter_headers *ours,
                                           struct record_header headers[HEADERS_MAX],
                                           size_t *header_count) {
+    int32_t partition;
+    const char *topic = kafka_source_place(worker->source, &job->source.ref, &partition);
     struct dead_letter letter = {.error = &job->error,
-                                 .topic = worker->config->jobs_topic,
-                                 .partition = job->source.ref.partition,
+                                 .topic = topic,
+                                 .partition = partition,
                                  .offset = job->source.ref.offset,
                                  .attempt = job->attempt,
                                  .value = job->record.value,

@@ -14,8 +14,9 @@ void worker_report_ready(FILE *out, const struct config *config, const char *nam
         out,
         "ready: worker %s, %u partitions of %s, model %s (%s, %s %s, %u threads), batches of up "
         "to %" PRId64 "\n",
-        name, stats->source.partition_count, config->jobs_topic, info->model_name, info->policy,
-        info->device_name, info->tier, info->threads, config->max_batch_size);
+        name, stats->source.partition_count,
+        config->topics[0] != '\0' ? config->topics : config->jobs_topic, info->model_name,
+        info->policy, info->device_name, info->tier, info->threads, config->max_batch_size);
     fflush(out);
 }
 

@@ -181,8 +181,9 @@ static void produce_urgent(const char *stem, int count, int priority, const char
 static void gives_the_engine_what_is_urgent_first_and_tenants_in_turn(void **state) {
     enum { BULK = 60, FEW = 4 };
     static const struct engine_null_options one = {.max_queue_size = 1, .delay_us = 3000};
-    static const char *const words[] = {
-        "--max-batch-size", "100", "--high-water", "1000", "--priority-ageing-ms", "600000", NULL};
+    static const char *const words[] = {"--topics", "other.urgent,solfleet.jobs.urgent",
+                                        "--priority-ageing-ms", "600000", NULL};
+    worker_rig_make_topic(&rig, "other.urgent");
     start("urgent", words, true, &one);
     produce_urgent("bulk", BULK, 7, "many");
     STEP_WHILE(worker_rig_stats(&rig).in_flight < BULK);
@@ -203,6 +204,69 @@ static void gives_the_engine_what_is_urgent_first_and_tenants_in_turn(void **sta
     }
     assert_true(before_now <= 2);                 /* what the engine had */
     assert_in_range(before_few, 1, BULK * 2 / 3); /* its turns, not behind them all */
+}
+
+/* ---- topics ---- */
+
+/* The engine gets on with nothing; the flood fills what is common, and no more. */
+static void keeps_room_for_each_topic_and_each_of_its_partitions(void **state) {
+    enum { FLOOD = 400, SLOTS = 160 };
+    static const struct engine_null_options large = {.max_queue_size = 1000};
+    static const char *const words[] = {"--topics",
+                                        "urgent.share,solfleet.jobs.share",
+                                        "--high-water",
+                                        "160",
+                                        "--low-water",
+                                        "100",
+                                        "--max-queue-size",
+                                        "1000",
+                                        NULL};
+    char id[32];
+    worker_rig_make_topic(&rig, "urgent.share");
+    start("share", words, true, &large);
+    for (int i = 0; i < FLOOD; i++) {
+        snprintf(id, sizeof id, "flood-%d", i);
+        worker_rig_produce_to(&rig, "solfleet.jobs.share", 0, id);
+    }
+    worker_rig_flush(&rig);
+    /* Its own 40 are a quarter each of four partitions; of the common 80 it may have half. */
+    STEP_WHILE(worker_rig_stats(&rig).in_flight < 10 + 40);
+    for (int i = 0; i < 30; i++) {
+        worker_rig_step(&rig);
+    }
+    uint32_t flooded = worker_rig_stats(&rig).in_flight;
+    assert_true(flooded < SLOTS);
+    for (int i = 0; i < 8; i++) {
+        snprintf(id, sizeof id, "urgent-%d", i);
+        worker_rig_produce_to(&rig, "urgent.share", i % WORKER_RIG_PARTITIONS, id);
+        snprintf(id, sizeof id, "beside-%d", i);
+        worker_rig_produce_to(&rig, "solfleet.jobs.share", 1, id);
+    }
+    worker_rig_flush(&rig);
+    STEP_WHILE(worker_rig_stats(&rig).in_flight < flooded + 16); /* though nothing has ended */
+    worker_rig_release(&rig);
+    for (int i = 0; i < FLOOD + 16; i++) {
+        struct result result = next_result();
+        assert_int_equal(result.status, RESULT_DONE);
+        result_deinit(&result);
+    }
+    worker_rig_until_drained(&rig);
+    assert_int_equal(worker_rig_stats(&rig).done, FLOOD + 16);
+    assert_int_equal(worker_rig_committed(&rig, "share", 0), FLOOD);
+    assert_int_equal(worker_rig_committed(&rig, "share", 1), 8);
+}
+
+static void says_of_which_topic_a_dead_letter_is(void **state) {
+    static const char *const words[] = {"--topics", "urgent.letter,solfleet.jobs.letter", NULL};
+    worker_rig_make_topic(&rig, "urgent.letter");
+    start("letter", words, false, NULL);
+    worker_rig_produce(&rig, 3, NULL, "{", 1, NULL);
+    struct worker_rig_record letter = worker_rig_next_letter(&rig);
+    assert_true(worker_rig_has_header(&letter, "solfleet-topic", "solfleet.jobs.letter"));
+    assert_true(worker_rig_has_header(&letter, "solfleet-partition", "3"));
+    worker_rig_free(&letter);
+    worker_rig_until_drained(&rig);
+    assert_int_equal(worker_rig_committed(&rig, "letter", 3), 1);
 }
 
 /* ---- cancels ---- */
@@ -324,6 +388,8 @@ TEST_MAIN_WITH(setup, teardown,
                WITH_WORKER(expires_thousands_on_time_while_the_engine_is_in_a_step),
                WITH_WORKER(cuts_what_runs_at_its_deadline),
                WITH_WORKER(gives_the_engine_what_is_urgent_first_and_tenants_in_turn),
+               WITH_WORKER(keeps_room_for_each_topic_and_each_of_its_partitions),
+               WITH_WORKER(says_of_which_topic_a_dead_letter_is),
                WITH_WORKER(cancels_a_job_before_it_comes),
                WITH_WORKER(cancels_a_job_while_it_runs_as_soon_as_it_is_told),
                WITH_WORKER(cancels_at_the_next_renewal_when_the_message_was_lost),

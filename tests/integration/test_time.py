@@ -1,6 +1,7 @@
 """In time or refused: deadlines, cancels and priorities of the built worker, against a real Kafka
 and a real Redis, with the demo model."""
 
+import json
 import time
 
 from services import wait_until
@@ -83,3 +84,22 @@ def test_the_urgent_are_answered_first(space, start_worker):
     ends = {i: int(space.status(i)["finished_at"]) for i in order}
     assert max(ends[f"urgent-{i}"] for i in range(4)) <= min(ends[f"bulk-{i}"] for i in range(12))
     space.await_all_committed()
+
+
+def test_an_urgent_topic_gets_in_past_a_flood(space, start_worker, run_solfleet):
+    urgent = space.jobs_topic.replace(".jobs", ".urgent")
+    create = ("topics", "create", "--jobs-topic", urgent, "--partitions", "2")
+    assert run_solfleet(*create)[0] == 0
+    space.produce(*(job(f"flood-{i}") for i in range(400)))
+    start_worker("--engine", "null", "--null-delay-us", "50000", "--max-queue-size", "8",
+                 "--max-batch-size", "8", "--high-water", "64", "--low-water", "48", "--json",
+                 "--commit-interval-ms", "50", "--topics", f"{urgent},{space.jobs_topic}")
+    space.await_state("flood-0", "done")
+    space.producer.produce(urgent, json.dumps(job("now", priority=0)).encode())
+    assert space.producer.flush(20) == 0
+    space.await_state("now", "done")
+    ends = [space.status(f"flood-{i}").get("state") for i in range(400)]
+    assert ends.count("done") < 300, "it has waited for the flood"
+    assert len(result_of(space, 401)) == 401
+    space.await_all_committed()
+    space.admin.delete_topics([urgent])

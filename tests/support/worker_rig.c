@@ -359,6 +359,21 @@ void worker_rig_produce_at(struct worker_rig *rig, int64_t timestamp_unix_ms, co
     assert_int_equal(error, 0);
 }
 
+void worker_rig_make_topic(struct worker_rig *rig, const char *topic) {
+    rd_kafka_mock_topic_create(rig->cluster->mock, topic, WORKER_RIG_PARTITIONS, 1);
+}
+
+void worker_rig_produce_to(struct worker_rig *rig, const char *topic, int32_t partition,
+                           const char *id) {
+    char value[256];
+    int size = snprintf(value, sizeof value, "{\"request_id\": \"%s\", \"prompt\": \"hello\"}", id);
+    rd_kafka_resp_err_t error =
+        rd_kafka_producev(rig->cluster->producer, RD_KAFKA_V_TOPIC(topic),
+                          RD_KAFKA_V_PARTITION(partition), RD_KAFKA_V_VALUE(value, (size_t)size),
+                          RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY), RD_KAFKA_V_END);
+    assert_int_equal(error, 0);
+}
+
 void worker_rig_flush(struct worker_rig *rig) {
     assert_int_equal(rd_kafka_flush(rig->cluster->producer, WORKER_RIG_WAIT_MS_MAX), 0);
 }

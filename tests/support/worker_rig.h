@@ -70,6 +70,11 @@ void worker_rig_produce(struct worker_rig *rig, int32_t partition, const char *k
 /* A value, keyed by nothing, with a timestamp of its own. Does not wait: worker_rig_flush does. */
 void worker_rig_produce_at(struct worker_rig *rig, int64_t timestamp_unix_ms, const char *value);
 void worker_rig_flush(struct worker_rig *rig);
+/* One more topic of the cluster, with as many partitions; before the worker starts. */
+void worker_rig_make_topic(struct worker_rig *rig, const char *topic);
+/* {"request_id": ID, "prompt": "hello"} to a topic; does not wait. */
+void worker_rig_produce_to(struct worker_rig *rig, const char *topic, int32_t partition,
+                           const char *id);
 /* {"request_id": ID, "prompt": "hello"} keyed by the id. */
 void worker_rig_produce_job(struct worker_rig *rig, const char *id);
 
