@@ -51,6 +51,11 @@ class Scene:
     def statuses(self):
         return {i: self.space.status(i) for i in self.ids}
 
+    def known_of_the_rest(self):
+        return [f"{i}: answered {i in self.reader.answers}, {status}"
+                for i, status in self.statuses().items() if status.get("state") != "done"
+                or i not in self.reader.answers][:3]
+
     def is_taken_over(self):
         """All are answered, and their statuses say so."""
         self.reader.read(0.01)
@@ -91,7 +96,12 @@ def watch(scenes):
             if scene.died_s > 0 and scene.takeover_s == 0 and scene.is_taken_over():
                 scene.takeover_s = time.monotonic() - scene.died_s
         return all(scene.takeover_s > 0 for scene in scenes)
-    wait_until(look, 90, "all workers die and all jobs are answered")
+    try:
+        wait_until(look, 90, "all workers die and all jobs are answered")
+    except TimeoutError as error:
+        left = {scene.point: [f"died: {scene.died_s > 0}", *scene.known_of_the_rest()]
+                for scene in scenes if scene.takeover_s == 0}
+        raise TimeoutError(f"{error}: {left}") from error
 
 
 def examine(scene):
