@@ -9,6 +9,7 @@ import time
 from dataclasses import dataclass, field
 
 from answer_reader import AnswerReader
+from confluent_kafka import ConsumerGroupState
 from services import wait_until
 
 from conftest import CRASH_SOLFLEET, TINY_MODEL, await_ready
@@ -71,6 +72,13 @@ def test_has_no_crash_points_but_in_the_crash_build(solfleet):
     assert said(solfleet) == (False, False)
 
 
+def shares(space):
+    """The group is at rest, with two members that both have partitions."""
+    group = space.admin.describe_consumer_groups([space.group])[space.group].result(30)
+    return group.state == ConsumerGroupState.STABLE and len(group.members) == 2 and all(
+        member.assignment.topic_partitions for member in group.members)
+
+
 def begin(scenes, start_worker_of):
     for scene in scenes:
         crash = {"SOLFLEET_CRASH_AT": f"{scene.point}:{POINTS[scene.point]}"}
@@ -81,6 +89,7 @@ def begin(scenes, start_worker_of):
         await_ready(scene.doomed)
         await_ready(scene.heir)
     for scene in scenes:
+        wait_until(lambda: shares(scene.space), 60, f"{scene.point}: both have partitions")
         for i, request_id in enumerate(scene.ids):
             scene.space.produce(job(request_id), partition=i % PARTITIONS)
 
