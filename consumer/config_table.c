@@ -95,7 +95,7 @@ const struct config_option config_table_options[] = {
     INT(repetition_cycle_tokens, "64", 1, 256, ENGINES, "longest cycle that counts as repetition"),
     INT(repetition_tokens, "256", 1, 65536, ENGINES,
         "tokens that all turns of a repetition must have together, so that tables pass"),
-    INT(progress_interval_ms, "250", 50, 60000, CONFIG_WORKER,
+    INT(progress_interval_ms, "250", 250, 60000, CONFIG_WORKER,
         "least time between two progress reports of a job"),
 
     TEXT(worker_name, "", CONFIG_WORKER, "name in statuses and results; empty: HOST-PID"),

@@ -54,7 +54,7 @@ static void worker_take_answers(struct worker *worker) {
 /* Pauses and resumes consuming. */
 static void worker_pace(struct worker *worker) {
     /* Of several topics the more urgent are to get in though the engine is full. */
-    bool is_busy = (worker->waiting.count > 0 && !kafka_source_is_shared(worker->source)) ||
+    bool is_busy = (worker->engine_is_full && !kafka_source_is_shared(worker->source)) ||
                    worker->suspects.head != NULL;
     struct backpressure_load load = {.jobs = worker->inflight.count,
                                      .bytes = worker->inflight.value_bytes,

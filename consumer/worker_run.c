@@ -13,7 +13,7 @@
 #define FAILURES_IN_A_ROW_MAX 3
 /* Of records in one step: they are made tokens, a microsecond a byte at worst (one endless word),
  * and nothing else is done meanwhile. */
-#define SUBMIT_BYTES_MAX (64u << 10)
+#define SUBMIT_BYTES_MAX (128u << 10)
 
 /* ---- the way in ---- */
 
@@ -145,12 +145,14 @@ static void worker_run_stop_again(struct worker *worker) {
 static void worker_run_submit_waiting(struct worker *worker) {
     int64_t now_ns = clock_monotonic_ns(worker->options.clock);
     size_t bytes = 0;
+    worker->engine_is_full = false;
     while (worker->waiting.count > 0) {
         wait_queue_begin_step(&worker->waiting, WAIT_QUEUE_NONE);
         uint32_t slot = wait_queue_peek(&worker->waiting, now_ns, WAIT_QUEUE_LEVELS);
         struct inflight_job *job = &worker->inflight.jobs[slot];
         bytes += job->value_bytes;
         if (!worker_run_admit(worker, job)) {
+            worker->engine_is_full = true;
             return;
         }
         if (bytes > SUBMIT_BYTES_MAX) {
@@ -164,6 +166,7 @@ void worker_run_submit(struct worker *worker) {
     if (worker->has_unsent_stops) {
         worker_run_stop_again(worker);
     }
+    worker->engine_is_full = worker->waiting.count > 0; /* unless it is asked, below */
     if (worker->engine_is_gone || worker->has_given_up) {
         return;
     }

@@ -43,6 +43,7 @@ struct worker {
     int64_t lease_ns;      /* how long a claim holds */
     int64_t renew_ns;      /* when all leases are renewed next */
     uint64_t queued_count; /* ever, by the wait queue */
+    bool engine_is_full;   /* for the next of those that wait */
     uint32_t in_engine;
     uint32_t foretold_in_engine; /* of those, whose status said so before they began */
     uint32_t left_in_engine;     /* expired in its queue: their ends there are nobody's */

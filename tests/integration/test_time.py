@@ -103,3 +103,20 @@ def test_an_urgent_topic_gets_in_past_a_flood(space, start_worker, run_solfleet)
     assert len(result_of(space, 401)) == 401
     space.await_all_committed()
     space.admin.delete_topics([urgent])
+
+
+def test_a_poller_sees_the_text_grow(space, start_worker):
+    start_worker(*REAL)
+    space.produce(job("grows", 600, progress="text"))
+    seen = []
+
+    def has_grown_twice():
+        text = space.status("grows").get("text", "")
+        if len(text) > len(seen[-1] if seen else ""):
+            seen.append(text)
+        return len(seen) >= 3
+
+    wait_until(has_grown_twice, 30, "the text grows")
+    assert seen[1].startswith(seen[0]) and seen[2].startswith(seen[1])
+    assert not any("\ufffd" in text for text in seen)
+    space.await_state("grows", "done", timeout_s=60)
