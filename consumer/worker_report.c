@@ -54,6 +54,8 @@ static void worker_report_text(FILE *out, const struct engine_stats *engine,
     fprintf(out, "tokens reused       %" PRIu64 "\n", engine->cached_tokens_total);
     fprintf(out, "preemptions         %" PRIu64 "\n", engine->preemptions_total);
     fprintf(out, "tokens recomputed   %" PRIu64 "\n", engine->recomputed_tokens_total);
+    fprintf(out, "tokens guessed      %" PRIu64 "\n", engine->drafted_tokens_total);
+    fprintf(out, "guesses kept        %" PRIu64 "\n", engine->kept_tokens_total);
     for (int i = 0; i < ENGINE_CUT_COUNT; i++) {
         fprintf(out, "cut by %-12s %" PRIu64 "\n", engine_cut_name((enum engine_cut)i),
                 engine->cuts[i]);
@@ -106,21 +108,22 @@ static void worker_report_json(FILE *out, const struct engine_stats *engine,
         fprintf(out, "%s\"%s\":%" PRIu64, i > 0 ? "," : "", engine_cut_name((enum engine_cut)i),
                 engine->cuts[i]);
     }
-    fprintf(out,
-            "},\"done\":%" PRIu64 ",\"failed\":%" PRIu64 ",\"expired\":%" PRIu64
-            ",\"cancelled\":%" PRIu64 ",\"from_the_future\":%" PRIu64 ",\"dead_letters\":%" PRIu64
-            ",\"duplicates\":%" PRIu64 ",\"given_back\":%" PRIu64 ",\"joined\":%" PRIu64
-            ",\"sealed_before\":%" PRIu64 ",\"poison\":%" PRIu64 ",\"leases_lost\":%" PRIu64
-            ",\"engine_failures\":%" PRIu64 ",\"tokens_reused\":%" PRIu64
-            ",\"preemptions\":%" PRIu64 ",\"tokens_recomputed\":%" PRIu64
-            ",\"settled_before\":%" PRIu64 ",\"records_lost\":%" PRIu64
-            ",\"logs_made_anew\":%" PRIu64,
-            worker->done, worker->failed, worker->expired, worker->cancelled,
-            worker->from_the_future, worker->dead_letters, worker->duplicates,
-            worker_report_given_back(worker), worker->joined, worker->adopted, worker->poisoned,
-            worker->leases_lost, worker->engine_failures, engine->cached_tokens_total,
-            engine->preemptions_total, engine->recomputed_tokens_total, worker->source.known_total,
-            worker->source.lost_records_total, worker->source.restarts_total);
+    fprintf(
+        out,
+        "},\"done\":%" PRIu64 ",\"failed\":%" PRIu64 ",\"expired\":%" PRIu64
+        ",\"cancelled\":%" PRIu64 ",\"from_the_future\":%" PRIu64 ",\"dead_letters\":%" PRIu64
+        ",\"duplicates\":%" PRIu64 ",\"given_back\":%" PRIu64 ",\"joined\":%" PRIu64
+        ",\"sealed_before\":%" PRIu64 ",\"poison\":%" PRIu64 ",\"leases_lost\":%" PRIu64
+        ",\"engine_failures\":%" PRIu64 ",\"tokens_reused\":%" PRIu64 ",\"preemptions\":%" PRIu64
+        ",\"tokens_recomputed\":%" PRIu64 ",\"tokens_guessed\":%" PRIu64
+        ",\"guesses_kept\":%" PRIu64 ",\"settled_before\":%" PRIu64 ",\"records_lost\":%" PRIu64
+        ",\"logs_made_anew\":%" PRIu64,
+        worker->done, worker->failed, worker->expired, worker->cancelled, worker->from_the_future,
+        worker->dead_letters, worker->duplicates, worker_report_given_back(worker), worker->joined,
+        worker->adopted, worker->poisoned, worker->leases_lost, worker->engine_failures,
+        engine->cached_tokens_total, engine->preemptions_total, engine->recomputed_tokens_total,
+        engine->drafted_tokens_total, engine->kept_tokens_total, worker->source.known_total,
+        worker->source.lost_records_total, worker->source.restarts_total);
     worker_report_redis(out, worker);
     fprintf(out, "}\n");
 }
