@@ -109,6 +109,7 @@ static void kafka_assignment_give(struct kafka_source *source,
                                   rd_kafka_topic_partition_list_t *list) {
     source->stats.assignments_total++;
     source->is_assigned = true;
+    source->has_unknown = false;
     source->commit_again_ns = 0;
     partition_table_begin(&source->partitions);
     for (int i = 0; i < list->cnt; i++) {

@@ -31,10 +31,17 @@ static bool kafka_source_may_log_error(struct kafka_source *source) {
     return may;
 }
 
+static bool kafka_source_is_unknown(rd_kafka_resp_err_t error) {
+    return error == RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION ||
+           error == RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC ||
+           error == RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART;
+}
+
 static void kafka_source_on_error(rd_kafka_t *handle, int code, const char *reason, void *opaque) {
     struct kafka_source *source = opaque;
     rd_kafka_resp_err_t error = (rd_kafka_resp_err_t)code;
     char why[256];
+    source->has_unknown |= kafka_source_is_unknown(error);
     if (error == RD_KAFKA_RESP_ERR__FATAL) {
         rd_kafka_fatal_error(handle, why, sizeof why);
         kafka_source_fail(source, why);
@@ -187,6 +194,27 @@ static void kafka_source_fill(rd_kafka_message_t *message, const struct source_r
                               .handle = message};
 }
 
+/* A topic of ours was deleted, and may be there again under its name: the library, which does not
+ * know topics by their ids, would read the new one from where the old one was. Nothing settled in
+ * the old one may be committed for the new one, so all is forgotten first; then the group says
+ * where to begin. */
+static void kafka_source_join_anew(struct kafka_source *source) {
+    char why[128];
+    if (!source->has_unknown || source->partitions.assigned_count == 0 || source->is_leaving) {
+        return;
+    }
+    source->has_unknown = false;
+    for (int32_t i = 0; i < source->partitions.capacity; i++) {
+        partition_table_revoke(&source->partitions, i);
+    }
+    source->has_revoked = true;
+    log_write(source->log, LOG_LEVEL_ERROR, "kafka.topic_gone",
+              LOG_FIELDS(log_text("effect", "joining the group anew")));
+    if (kafka_source_subscribe(source, why, sizeof why) != KAFKA_SOURCE_OK) {
+        kafka_source_fail(source, why);
+    }
+}
+
 /* True when it is a record to be worked on. */
 static bool kafka_source_handle(struct kafka_source *source, const rd_kafka_message_t *message,
                                 struct source_ref *ref) {
@@ -208,6 +236,7 @@ static bool kafka_source_handle(struct kafka_source *source, const rd_kafka_mess
 bool kafka_source_receive(struct kafka_source *source, struct record *record) {
     rd_kafka_message_t *message;
     struct source_ref ref;
+    kafka_source_join_anew(source);
     kafka_lookup_step(source);
     while ((message = rd_kafka_consumer_poll(source->handle, 0)) != NULL) {
         if (kafka_source_handle(source, message, &ref)) {

@@ -31,6 +31,7 @@ struct kafka_source {
     bool is_paused, is_assigned;
     bool is_leaving;
     bool has_revoked; /* not taken yet */
+    bool has_unknown; /* the brokers do not know a partition that we have: not dealt with yet */
 
     bool is_asking;        /* one lookup is under way */
     int64_t ask_again_ns;  /* INT64_MAX = nothing to ask */
