@@ -465,7 +465,35 @@ static void goes_on_with_a_long_prompt_though_short_ones_never_end(void **state)
     scheduler_deinit(&scheduler);
 }
 
-TEST_MAIN(cmocka_unit_test(cuts_a_bucket_that_reaches_max_batch_size),
+/* ---------------------------------------------------------------- several tokens of a step */
+
+static void goes_on_behind_the_tokens_that_a_step_gave_beyond_one(void **state) {
+    const struct script script = script_default();
+    struct scheduler scheduler;
+    struct counted_pages pages;
+    struct schedule schedule;
+    counted_pages_init(&scheduler, &script.limits, &pages);
+    add(&scheduler, 0, 20, counted_pages_of(20 + 99), 0, 0);
+    scheduler_next(&scheduler, 0, &schedule); /* the prompt: pages for it, and one more */
+    assert_int_equal(scheduler_spare_positions(&scheduler, 0), 3 * KV_PAGE_TOKENS - 20);
+    scheduler_next(&scheduler, 1, &schedule);
+    assert_int_equal(schedule.picks[0].first_position, 20);
+    scheduler_advance(&scheduler, 0, 5);
+    scheduler_next(&scheduler, 2, &schedule);
+    assert_int_equal(schedule.picks[0].first_position, 26);
+    assert_int_equal(schedule.picks[0].row_count, 1);
+    assert_true(schedule.picks[0].is_sampled);
+    scheduler_advance(&scheduler, 0, scheduler_spare_positions(&scheduler, 0));
+    assert_int_equal(scheduler_spare_positions(&scheduler, 0), 0);
+    scheduler_next(&scheduler, 3, &schedule); /* holds a page more now */
+    assert_int_equal(schedule.picks[0].first_position, 3 * KV_PAGE_TOKENS);
+    assert_int_equal(scheduler_spare_positions(&scheduler, 0), KV_PAGE_TOKENS - 1);
+    scheduler_remove(&scheduler, 0);
+    scheduler_deinit(&scheduler);
+}
+
+TEST_MAIN(cmocka_unit_test(goes_on_behind_the_tokens_that_a_step_gave_beyond_one),
+          cmocka_unit_test(cuts_a_bucket_that_reaches_max_batch_size),
           cmocka_unit_test(cuts_a_bucket_that_reaches_max_batch_tokens),
           cmocka_unit_test(cuts_from_idle_when_the_oldest_has_waited),
           cmocka_unit_test(tells_how_late_a_cut_for_delay_comes),
