@@ -226,6 +226,9 @@ static void counts_a_server_busy_with_a_script_as_away(void **state) {
     assert_int_equal(got, STATUS_CLIENT_UNREACHABLE);
     assert_non_null(strstr(err, "BUSY"));
     order("SCRIPT KILL");
+    void *reply = NULL; /* that it was killed: not before is the server free */
+    assert_int_equal(redisGetReply(script, &reply), REDIS_OK);
+    freeReplyObject(reply);
     redisFree(script);
     assert_int_equal(state_of(client, "absent"), STATUS_UNKNOWN);
     status_client_close(client);
