@@ -18,6 +18,7 @@ WERROR  ?= -Werror
 PREFIX  ?= /usr/local
 DESTDIR ?=
 CC      := $(if $(filter default,$(origin CC)),gcc,$(CC))
+CXX     := $(if $(filter default,$(origin CXX)),g++,$(CXX))
 PYTHON  ?= python3
 
 BUILD := build/$(VARIANT)$(if $(RDKAFKA),-rdkafka)
@@ -73,6 +74,17 @@ ALL_CFLAGS  = $(LANGUAGE) $(WARNINGS) $(OPTIMIZE_$(VARIANT)) $(PKG_CFLAGS) $(CFL
 ALL_LDFLAGS = $(OPTIMIZE_$(VARIANT)) -Wl,--as-needed $(LDFLAGS)
 LIBS        = $(PKG_LIBS) -lm -lpthread
 
+# CUDA sources, for the emulation that tests them without a card: g++ compiles them as C++. Before
+# each load and store -fsanitize=thread puts a call, which tests/cuda_emulation/access.cpp answers: it
+# cannot go together with ASan, and knows the bounds of every array itself.
+CXX_LANGUAGE = $(filter-out -std=%,$(LANGUAGE)) -std=c++17 -isystem tests/cuda_emulation/include
+CXX_WARNINGS = $(filter-out -Wstrict-prototypes -Wmissing-prototypes,$(WARNINGS)) -Wno-pedantic \
+               -Wno-unused-parameter
+ALL_CXXFLAGS = $(CXX_LANGUAGE) $(CXX_WARNINGS) $(OPTIMIZE_$(VARIANT)) $(CXXFLAGS)
+ALL_CUFLAGS  = $(CXX_LANGUAGE) $(CXX_WARNINGS) -O1 -g -fsanitize=thread $(CXXFLAGS) \
+               $(if $(findstring undefined,$(OPTIMIZE_$(VARIANT))),-fsanitize=undefined \
+               -fno-sanitize=alignment -fno-sanitize-recover=all)
+
 # One set of machine flags a folder; which folder runs is decided by cpuid when the program starts.
 ifneq ($(filter x86_64 amd64,$(shell uname -m)),)
 FLAGS_AVX2   := -mavx2 -mfma -mf16c
@@ -101,18 +113,25 @@ SRC_fuzz     := $(wildcard tests/fuzz/fuzz_*.c)
 SRC_sim      := $(wildcard tests/sim/*.c)
 SRC_bench    := $(wildcard tests/bench/bench_*.c)
 SRC_tiny     := tests/integration/make_tiny_llama.c
+SRC_cuda     := $(wildcard kernels/cuda/*.cu)
+SRC_emulated := $(SRC_cuda) $(wildcard tests/cuda_emulation/*.cu) \
+                $(filter-out tests/cuda_emulation/test_%,$(wildcard tests/cuda_emulation/*.cpp))
+# Not with ThreadSanitizer, whose library answers the same calls, nor by clang.
+SRC_emulation_tests := $(if $(filter tsan fuzz,$(VARIANT)),,$(wildcard tests/cuda_emulation/test_*.cpp))
 SRC_layers   := $(foreach l,$(LAYERS),$(SRC_$(l)))
 SRC_all      := $(SRC_layers) $(SRC_main) $(SRC_support) $(SRC_tests) $(SRC_fuzz) $(SRC_bench) $(SRC_sim) \
                 $(SRC_tiny) \
                 $(wildcard tests/fuzz/replay_main.c)
 HEADERS      := $(wildcard schemas/*.h kernels/*.h kernels/*/*.h kernels/*/*/*.h engine/*.h \
-                  consumer/*.h tests/support/*.h tests/fuzz/*.h tests/sim/*.h)
+                  consumer/*.h tests/support/*.h tests/fuzz/*.h tests/sim/*.h \
+                  tests/cuda_emulation/*.h tests/cuda_emulation/include/*.h)
 
 objects    = $(patsubst %,$(BUILD)/%.o,$(1))
 LAYER_LIBS := $(LAYERS:%=$(BUILD)/lib%.a)
 SUPPORT    := $(BUILD)/libsupport.a
 PROGRAM    := $(if $(filter build/release,$(BUILD)),build/solfleet,$(BUILD)/solfleet)
 TEST_BINS  := $(SRC_tests:%.c=$(BUILD)/%)
+EMULATION_TESTS := $(SRC_emulation_tests:%.cpp=$(BUILD)/%)
 REPLAYS    := $(SRC_fuzz:tests/fuzz/fuzz_%.c=$(BUILD)/tests/fuzz/replay_%)
 
 # What T= (one name) or ONLY= (a list of names) selects; the runner complains if that is nothing.
@@ -120,7 +139,7 @@ comma    := ,
 empty    :=
 space    := $(empty) $(empty)
 WANTED   := $(if $(T),$(patsubst test_%,%,$(firstword $(subst :, ,$(T)))),$(subst $(comma), ,$(ONLY)))
-SELECTED := $(TEST_BINS) $(REPLAYS)
+SELECTED := $(TEST_BINS) $(EMULATION_TESTS) $(REPLAYS)
 ifneq ($(WANTED),)
 SELECTED := $(filter $(foreach w,$(WANTED),%/test_$(w) %/replay_$(w)),$(SELECTED))
 endif
@@ -148,8 +167,8 @@ endif
 FORCE:
 $(BUILD)/flags: FORCE | packages
 	@mkdir -p $(@D)
-	@echo '$(CC) $(ALL_CFLAGS) | $(FLAGS_AVX512) | $(ALL_LDFLAGS) $(LIBS)' | cmp -s - $@ || \
-	  echo '$(CC) $(ALL_CFLAGS) | $(FLAGS_AVX512) | $(ALL_LDFLAGS) $(LIBS)' > $@
+	@echo '$(CC) $(ALL_CFLAGS) | $(CXX) $(ALL_CXXFLAGS) | $(ALL_CUFLAGS) | $(FLAGS_AVX512) | $(ALL_LDFLAGS) $(LIBS)' | cmp -s - $@ || \
+	  echo '$(CC) $(ALL_CFLAGS) | $(CXX) $(ALL_CXXFLAGS) | $(ALL_CUFLAGS) | $(FLAGS_AVX512) | $(ALL_LDFLAGS) $(LIBS)' > $@
 $(BUILD)/sources: FORCE
 	@mkdir -p $(@D)
 	@echo '$(SRC_layers) $(GEN_engine) $(SRC_support)' | cmp -s - $@ || \
@@ -158,6 +177,14 @@ $(BUILD)/sources: FORCE
 $(BUILD)/%.c.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(call say,CC,$<)$(CC) $(ALL_CFLAGS) $(call folder_flags,$<) -MMD -MP -c -o $@ $<
+
+$(BUILD)/%.cpp.o: %.cpp $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(call say,CXX,$<)$(CXX) $(ALL_CXXFLAGS) -MMD -MP -c -o $@ $<
+
+$(BUILD)/%.cu.o: %.cu $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(call say,CU,$<)$(CXX) $(ALL_CUFLAGS) -MMD -MP -x c++ -c -o $@ $<
 
 # The prompts are files for people to read and change; the program carries them.
 PROMPTS := $(sort $(wildcard engine/prompts/*.txt))
@@ -179,6 +206,9 @@ $(PROGRAM): $(call objects,$(SRC_main)) $(LAYER_LIBS)
 $(TEST_BINS): $(BUILD)/%: $(BUILD)/%.c.o $(SUPPORT) $(LAYER_LIBS)
 	$(call say,LINK,$@)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS) -lcmocka
 
+$(EMULATION_TESTS): $(BUILD)/%: $(BUILD)/%.cpp.o $(call objects,$(SRC_emulated)) $(SUPPORT) $(LAYER_LIBS)
+	$(call say,LINK,$@)$(CXX) $(ALL_LDFLAGS) -o $@ $^ $(LIBS) -lcmocka
+
 # A model that is loaded at once and answers at once, for the workers of integration tests.
 TINY_MODEL := $(BUILD)/tests/tiny_llama.gguf
 $(BUILD)/$(SRC_tiny:.c=): $(BUILD)/$(SRC_tiny).o $(SUPPORT) $(LAYER_LIBS)
@@ -195,7 +225,7 @@ $(BUILD)/tests/unit/test_out_of_memory: private ALL_LDFLAGS += \
 $(BUILD)/tests/fuzz/replay_%: $(BUILD)/tests/fuzz/fuzz_%.c.o $(BUILD)/tests/fuzz/replay_main.c.o $(SUPPORT) $(LAYER_LIBS)
 	$(call say,LINK,$@)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS) -lcmocka
 
--include $(patsubst %.o,%.d,$(call objects,$(SRC_all) $(GEN_engine)))
+-include $(patsubst %.o,%.d,$(call objects,$(SRC_all) $(GEN_engine) $(SRC_emulated) $(SRC_emulation_tests)))
 
 # ---- dependencies and model -------------------------------------------------------------------
 .PHONY: deps deps-demo model
@@ -210,7 +240,7 @@ $(MODEL_FILE):
 	$(Q)ops/dev/deps.sh model
 
 # ---- tests ------------------------------------------------------------------------------------
-SUITES    ?= unit,kernels,component,golden,tools,fuzz,integration
+SUITES    ?= unit,kernels,cuda_emulation,component,golden,tools,fuzz,integration
 ONLY      ?=
 SLOWNESS  ?= 1
 RUN_TESTS = $(PYTHON) ops/dev/run_tests.py --variant $(notdir $(BUILD)) --suites $(SUITES) \
@@ -231,7 +261,7 @@ tests: $(SELECTED) $(if $(findstring integration,$(SUITES)),all $(TINY_MODEL)) \
 run-tests: tests $(MODEL_FILE)
 	$(Q)$(RUN_TESTS)
 
-.PHONY: integration check check-all check-asan check-ubsan check-tsan check-clients check-faults check-valgrind
+.PHONY: integration check check-all check-asan check-ubsan check-tsan check-emulation check-clients check-faults check-valgrind
 integration: deps                                 ## only the tests against real Kafka and Redis
 	$(Q)$(SUBMAKE) run-tests SUITES=integration
 
@@ -242,6 +272,7 @@ check: deps                                       ## lint, test and sanitizers
 	$(Q)$(SUBMAKE) check-tsan
 
 check-all: check                                  ## everything, the long ones too
+	$(Q)$(SUBMAKE) check-emulation
 	$(Q)$(SUBMAKE) check-clients
 	$(Q)$(SUBMAKE) check-faults
 	$(Q)$(SUBMAKE) check-rdkafka
@@ -249,15 +280,18 @@ check-all: check                                  ## everything, the long ones t
 	$(Q)$(SUBMAKE) check-valgrind
 	$(Q)$(SUBMAKE) fuzz FUZZ_SECONDS=600
 
-check-asan:                                       ## unit, kernels, component, fuzz corpora under ASan and UBSan
-	$(Q)$(SUBMAKE) run-tests VARIANT=asan SLOWNESS=4 SUITES=unit,kernels,component,fuzz
+check-asan:                                       ## unit, kernels, CUDA emulation, component, fuzz corpora under ASan and UBSan
+	$(Q)$(SUBMAKE) run-tests VARIANT=asan SLOWNESS=4 SUITES=unit,kernels,cuda_emulation,component,fuzz
 
 check-ubsan:                                      ## the same under UBSan alone
-	$(Q)$(SUBMAKE) run-tests VARIANT=ubsan SLOWNESS=4 SUITES=unit,kernels,component,fuzz
+	$(Q)$(SUBMAKE) run-tests VARIANT=ubsan SLOWNESS=4 SUITES=unit,kernels,cuda_emulation,component,fuzz
 
 check-tsan:                                       ## our own threads under ThreadSanitizer
 	$(Q)$(SUBMAKE) run-tests VARIANT=tsan SLOWNESS=4 SUITES=unit,kernels,component \
 	  ONLY=$(subst $(space),$(comma),$(strip $(TSAN_TESTS)))
+
+check-emulation:                                  ## CUDA sources under the emulation in 8 orders, ASan and UBSan
+	$(Q)SOLFLEET_CUDA_SHUFFLES=8 $(SUBMAKE) run-tests VARIANT=asan SLOWNESS=4 SUITES=cuda_emulation
 
 check-clients: deps                               ## the clients of ops/clients, in Java and JavaScript
 	$(Q)ops/dev/deps.sh clients
@@ -302,7 +336,7 @@ lint: all compile_commands.json                   ## format, includes, symbols, 
 	$(Q)PYTHON=$(PYTHON) ops/dev/lint.sh $(STEPS)
 
 format:                                           ## clang-format all C sources in place
-	$(Q)clang-format-14 -i $(SRC_all) $(HEADERS)
+	$(Q)clang-format-14 -i $(SRC_all) $(HEADERS) $(SRC_emulated) $(wildcard tests/cuda_emulation/test_*.cpp)
 
 .PHONY: compile_commands.json
 compile_commands.json: $(BUILD)/sources | packages                 ## for editors and clang-tidy

@@ -45,7 +45,7 @@ sha256_of() { sha256sum "$@" | sha256sum | cut -d' ' -f1; }
 # PACKAGE or PACKAGE:command (not needed where the command is there, whoever installed it).
 DEMO_PACKAGES="gcc libc6-dev pkg-config librdkafka-dev libhiredis-dev libcjson-dev libssl-dev
     redis-server python3:python3"
-TEST_PACKAGES="libcmocka-dev kcat clang-14 clang-format-14 clang-tidy-14 libclang-rt-14-dev
+TEST_PACKAGES="libcmocka-dev g++:g++ kcat clang-14 clang-format-14 clang-tidy-14 libclang-rt-14-dev
     openjdk-17-jre-headless:java maven:mvn git:git valgrind:valgrind procps:ps"
 
 missing_packages() {

@@ -8,7 +8,7 @@ ALL_STEPS="format includes symbols headers text scripts packaging docs tidy"
 PYTHON=${PYTHON:-python3}
 
 c_files() {
-    git ls-files --cached --others --exclude-standard -- '*.c' '*.h' |
+    git ls-files --cached --others --exclude-standard -- '*.c' '*.h' '*.cpp' '*.cu' |
         while read -r path; do [ ! -f "$path" ] || echo "$path"; done
 }
 

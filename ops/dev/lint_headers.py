@@ -9,12 +9,17 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-FOLDERS = ("schemas", "kernels", "engine", "consumer", "tests/support", "tests/fuzz")
+FOLDERS = ("schemas", "kernels", "engine", "consumer", "tests/support", "tests/fuzz",
+           "tests/cuda_emulation")
+# C++ only, over the headers that stand in for CUDA's.
+CUDA = ("kernels/cuda/", "tests/cuda_emulation/")
 ALSO_CXX = {"kernels/ops.h", "kernels/device.h", "kernels/canonical.h", "kernels/view.h"}
 WARNINGS = ["-Wall", "-Wextra", "-Wshadow", "-Wconversion", "-Wundef", "-Werror"]
 AS_C = ["gcc", "-x", "c", "-std=c11", "-D_GNU_SOURCE", "-Wpedantic", "-Wstrict-prototypes",
         "-mavx2", "-mfma", "-mf16c"]
 AVX512 = ["-mavx512f", "-mavx512bw", "-mavx512vl", "-mavx512dq", "-mavx512vnni"]
+AS_CUDA = ["g++", "-x", "c++", "-std=c++17", "-D_GNU_SOURCE",
+           "-isystem", "tests/cuda_emulation/include"]
 AS_CXX = ["clang-14", "-x", "c++", "-std=c++17", "-Wpedantic", "-Wno-unused-function"]
 
 
@@ -32,10 +37,16 @@ def compile_alone(path, command):
     return "" if done.returncode == 0 else f"{path} alone, {command[2]}:\n{done.stderr}"
 
 
+def command_for(path):
+    if path.startswith(CUDA):
+        return AS_CUDA
+    return AS_C + AVX512 if "/avx512/" in path else AS_C
+
+
 def main():
     paths = [path.relative_to(ROOT).as_posix() for folder in FOLDERS
              for path in sorted((ROOT / folder).rglob("*.h"))]
-    jobs = [(path, AS_C + AVX512 if "/avx512/" in path else AS_C) for path in paths]
+    jobs = [(path, command_for(path)) for path in paths]
     jobs += [(path, AS_CXX) for path in paths if path in ALSO_CXX]
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         said = list(pool.map(lambda job: compile_alone(*job), jobs))

@@ -58,7 +58,7 @@ def main():
     bad = 0
     for layer in MAY_USE:
         for source in sorted((ROOT / layer).rglob("*")):
-            if source.suffix not in (".c", ".h", ".cu", ".cuh", ".cc"):
+            if source.suffix not in (".c", ".h", ".cu", ".cuh", ".cpp", ".cc"):
                 continue
             path = source.relative_to(ROOT).as_posix()
             for number, line in enumerate(source.read_text().splitlines(), 1):

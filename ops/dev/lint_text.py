@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-CODE = {".c", ".h", ".py", ".sh", ".cu", ".mk", ""}
+CODE = {".c", ".h", ".cpp", ".py", ".sh", ".cu", ".mk", ""}
 LINES_MAX = 800
 COLUMNS_MAX = 100
 HOSTS = {"json-schema.org", "www.apache.org", "maven.apache.org", "github.com", "localhost",
@@ -29,11 +29,11 @@ def complaints(path, text):
         if UNFINISHED.search(line):
             yield number, "an unfinished mark"
         # clang-format sees to code; a string stands on one line however long it is.
-        if path.suffix in (".c", ".h") and len(line) > COLUMNS_MAX and '"' not in line:
+        if path.suffix in (".c", ".h", ".cpp", ".cu") and len(line) > COLUMNS_MAX and '"' not in line:
             yield number, f"more than {COLUMNS_MAX} columns"
         if line.rstrip() != line and path.suffix in CODE:
             yield number, "blanks at the end of a line"
-    if path.suffix in (".c", ".h") and text.count("\n") > LINES_MAX:
+    if path.suffix in (".c", ".h", ".cpp", ".cu") and text.count("\n") > LINES_MAX:
         yield LINES_MAX, f"more than {LINES_MAX} lines: split it"
     if text and not text.endswith("\n"):
         yield text.count("\n") + 1, "no newline at the end"

@@ -22,10 +22,11 @@ import xml.etree.ElementTree as ElementTree
 from dataclasses import dataclass, field
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-C_SUITES = ("unit", "kernels", "component", "golden")
+C_SUITES = ("unit", "kernels", "cuda_emulation", "component", "golden")
 LONG_SUITES = ("integration/clients", "integration/faults", "integration/groups")  # run only by name
 PYTEST_SUITES = ("integration", "golden", "tools", *LONG_SUITES)
-SUITES = ("unit", "kernels", "component", "golden", "tools", "fuzz", "integration")
+SUITES = ("unit", "kernels", "cuda_emulation", "component", "golden", "tools", "fuzz",
+          "integration")
 ALLOWED_SKIP_IN_CI = "this CPU lacks"
 BINARY_TIMEOUT_S = 180
 PYTEST_TIMEOUT_S = 900
@@ -189,7 +190,7 @@ def find_items(args, name, case):
     items = []
     for suite in args.suites:
         if suite in C_SUITES:
-            for source in sorted((ROOT / "tests" / suite).glob("test_*.c")):
+            for source in sorted((ROOT / "tests" / suite).glob("test_*.c*")):
                 binary = build / suite / source.stem
                 items.append(Item(suite, source.stem.removeprefix("test_"),
                                   [*args.wrapper, str(binary)] + ([case] if case else []),
@@ -220,7 +221,7 @@ def pytest_items(suite, name, case, env):
 
 def known_names():
     names = set()
-    for pattern, prefix in (("*/test_*.c", "test_"), ("*/test_*.py", "test_"),
+    for pattern, prefix in (("*/test_*.c*", "test_"), ("*/test_*.py", "test_"),
                             ("fuzz/fuzz_*.c", "fuzz_")):
         names |= {p.stem.removeprefix(prefix) for p in (ROOT / "tests").glob(pattern)}
     return sorted(names)

@@ -1,0 +1,39 @@
+/* The controls of the emulated CUDA device, for tests: its seed, its size, what went wrong on it,
+ * and calls that are made to fail. What kernels and launchers see is in include/.
+ *
+ * One thread. Work is queued by stream and runs when the host waits: an order of streams, blocks
+ * and threads drawn from the seed. The first fault of a kernel stops the launch, is printed with
+ * kernel, block and thread, and stays, as on a card: every later call returns its error until
+ * emulation_reset. */
+#ifndef SOLFLEET_TESTS_CUDA_EMULATION_EMULATION_H
+#define SOLFLEET_TESTS_CUDA_EMULATION_EMULATION_H
+
+#include <cstddef>
+#include <cstdint>
+
+enum emulation_fault {
+    EMULATION_NO_FAULT,
+    EMULATION_OUT_OF_BOUNDS, /* outside every allocation, or host memory */
+    EMULATION_UNINITIALISED, /* a read of bytes that nothing wrote */
+    EMULATION_RACE,          /* two threads, one of them writing, no barrier between */
+    EMULATION_DIVERGENT,     /* a barrier or warp operation that not every thread reaches */
+    EMULATION_MISALIGNED,
+    EMULATION_RED_ZONE, /* bytes around an allocation changed: code that is not watched did it */
+    EMULATION_HOST,     /* host code of a .cu file touches device memory */
+    EMULATION_SUBSET    /* what the emulation does not cover: a partial mask, too much memory */
+};
+
+/* A fresh device: frees everything, forgets faults and injected failures, prints the seed. */
+void emulation_reset(uint64_t seed);
+void emulation_set_memory(size_t total_bytes);
+
+emulation_fault emulation_last_fault();
+const char *emulation_last_report(); /* "" = none; valid until the next reset */
+/* Allocations, streams, events, graphs and cuBLASLt objects that are not freed. */
+size_t emulation_live_objects();
+
+/* The nth (from 1) call of `name` from now on returns `status`, without doing anything; NULL means
+ * any call of the runtime. Launches go by "launch". Later calls work again. */
+void emulation_fail_call(const char *name, unsigned nth, int status);
+
+#endif
