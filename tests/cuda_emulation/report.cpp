@@ -13,7 +13,11 @@ struct injected {
 };
 
 static emulation_fault report_fault;
-static std::string report_text, report_place;
+static std::string report_text;
+static struct {
+    const char *kernel;
+    uint3 block, thread;
+} report_place; /* of the thread that runs */
 static std::vector<injected> report_injected;
 static cudaError_t report_last_error;
 static size_t report_live;
@@ -23,10 +27,15 @@ static const char *const FAULT_NAMES[] = {"no fault", "out of bounds",     "unin
                                           "red zone", "host code",         "not in subset"};
 
 void emulation_report_where(const char *kernel, uint3 block, uint3 thread) {
-    char place[256];
-    snprintf(place, sizeof place, "%s, block (%u, %u), thread (%u, %u): ", kernel, block.x, block.y,
-             thread.x, thread.y);
-    report_place = place;
+    report_place = {kernel, block, thread};
+}
+
+static std::string place_text() {
+    char text[256];
+    snprintf(text, sizeof text, "%s, block (%u, %u), thread (%u, %u): ", report_place.kernel,
+             report_place.block.x, report_place.block.y, report_place.thread.x,
+             report_place.thread.y);
+    return text;
 }
 
 void emulation_report(emulation_fault fault, const char *format, ...) {
@@ -38,7 +47,7 @@ void emulation_report(emulation_fault fault, const char *format, ...) {
     if (report_fault == EMULATION_NO_FAULT) {
         report_fault = fault;
         report_text = std::string(FAULT_NAMES[fault]) + ": " +
-                      (emulation_current() != nullptr ? report_place : "") + text;
+                      (emulation_current() != nullptr ? place_text() : "") + text;
         fprintf(stderr, "cuda emulation: %s\n", report_text.c_str());
     }
     if (emulation_current() != nullptr) {
