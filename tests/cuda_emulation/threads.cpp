@@ -22,6 +22,72 @@
 #define STACK_BYTES (size_t{64} * 1024)
 #define GUARD_BYTES (size_t{4096})
 
+/* ---------------------------------------------------------------- one stack to another */
+
+#if defined(__x86_64__)
+
+/* swapcontext asks the kernel for the signal mask each time, which a kernel with shuffles feels. */
+struct switch_point {
+    void *stack_pointer; /* the registers that a call keeps are on the stack */
+};
+
+extern "C" void emulation_switch_stack(void **from, void *to);
+__asm__(".text\n"
+        ".type emulation_switch_stack, @function\n"
+        "emulation_switch_stack:\n"
+        "    pushq %rbp\n"
+        "    pushq %rbx\n"
+        "    pushq %r12\n"
+        "    pushq %r13\n"
+        "    pushq %r14\n"
+        "    pushq %r15\n"
+        "    movq %rsp, (%rdi)\n"
+        "    movq %rsi, %rsp\n"
+        "    popq %r15\n"
+        "    popq %r14\n"
+        "    popq %r13\n"
+        "    popq %r12\n"
+        "    popq %rbx\n"
+        "    popq %rbp\n"
+        "    ret\n"
+        ".size emulation_switch_stack, . - emulation_switch_stack\n");
+
+static void switch_point_swap(switch_point *from, const switch_point *to) {
+    emulation_switch_stack(&from->stack_pointer, to->stack_pointer);
+}
+
+static void switch_point_start(switch_point *point, unsigned char *stack, void (*entry)()) {
+    enum { RETURN = 6, WORDS = 8 }; /* as if entry had been called: 8 mod 16 */
+    void **top = reinterpret_cast<void **>(stack + STACK_BYTES) - WORDS;
+    for (int i = 0; i < WORDS; i++) {
+        top[i] = nullptr;
+    }
+    top[RETURN] = reinterpret_cast<void *>(entry);
+    point->stack_pointer = top;
+}
+
+#else
+
+struct switch_point {
+    ucontext_t context;
+};
+
+static void switch_point_swap(switch_point *from, switch_point *to) {
+    swapcontext(&from->context, &to->context);
+}
+
+static void switch_point_start(switch_point *point, unsigned char *stack, void (*entry)()) {
+    getcontext(&point->context);
+    point->context.uc_stack.ss_sp = stack;
+    point->context.uc_stack.ss_size = STACK_BYTES;
+    point->context.uc_link = nullptr;
+    makecontext(&point->context, entry, 0);
+}
+
+#endif
+
+/* ---------------------------------------------------------------- the launch that runs */
+
 uint3 threadIdx, blockIdx;
 dim3 blockDim, gridDim;
 
@@ -34,7 +100,7 @@ static const char *const WAIT_NAMES[] = {"runs",
                                          "is done"};
 
 struct fiber {
-    ucontext_t context;
+    switch_point point;
     unsigned char *stack;
     void *fake_stack;
     uint3 index;
@@ -57,7 +123,7 @@ static struct {
     size_t shared_bytes, dynamic_bytes;
     fiber *running;
     bool has_failed;
-    ucontext_t scheduler;
+    switch_point scheduler;
     void *scheduler_fake;
     const void *scheduler_stack;
     size_t scheduler_bytes;
@@ -96,7 +162,7 @@ static void switch_to_scheduler(fiber *self, bool for_good) {
     (void)for_good;
     SWITCH_STARTS(for_good ? nullptr : &self->fake_stack, threads.scheduler_stack,
                   threads.scheduler_bytes);
-    swapcontext(&self->context, &threads.scheduler);
+    switch_point_swap(&self->point, &threads.scheduler);
     SWITCH_ENDS(self->fake_stack, &threads.scheduler_stack, &threads.scheduler_bytes);
 }
 
@@ -122,7 +188,7 @@ static void run_fiber(fiber *one) {
     threadIdx = one->index;
     emulation_report_where(threads.call->name, blockIdx, threadIdx);
     SWITCH_STARTS(&threads.scheduler_fake, one->stack, STACK_BYTES);
-    swapcontext(&threads.scheduler, &one->context);
+    switch_point_swap(&threads.scheduler, &one->point);
     SWITCH_ENDS(threads.scheduler_fake, nullptr, nullptr);
     threads.running = nullptr;
 }
@@ -268,11 +334,7 @@ static void start_fiber(unsigned index, unsigned block_number, uint32_t time) {
                  threads.call->arguments,
                  threads.call->argument_bytes,
                  STACK_BYTES};
-    getcontext(&one->context);
-    one->context.uc_stack.ss_sp = one->stack;
-    one->context.uc_stack.ss_size = STACK_BYTES;
-    one->context.uc_link = nullptr;
-    makecontext(&one->context, fiber_main, 0);
+    switch_point_start(&one->point, one->stack, fiber_main);
     threads.fibers.push_back(one);
 }
 
