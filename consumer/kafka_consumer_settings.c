@@ -100,7 +100,7 @@ rd_kafka_conf_t *kafka_consumer_settings_make(const struct config *config, char 
         snprintf(err, err_bytes, "%s (this is %s)", refusal, rd_kafka_version_str());
         return NULL;
     }
-    assert(kafka_consumer_settings_fixed_count < sizeof fixed / sizeof fixed[0]);
+    static_assert(sizeof kafka_consumer_settings_fixed < sizeof fixed, "and one more");
     memcpy(fixed + 1, kafka_consumer_settings_fixed,
            kafka_consumer_settings_fixed_count * sizeof *fixed);
     rd_kafka_conf_t *conf =

@@ -17,12 +17,11 @@
 /* The claim is made for a record that is ours: a ticket may have outlived its first one. */
 static struct source_ref worker_claim_source(const struct worker *worker,
                                              const struct inflight_job *job) {
-    for (const struct inflight_source *at = &job->source; at != NULL; at = at->next) {
-        if (kafka_source_owns(worker->source, &at->ref)) {
-            return at->ref;
-        }
+    const struct inflight_source *at = &job->source;
+    while (!kafka_source_owns(worker->source, &at->ref) && at->next != NULL) {
+        at = at->next;
     }
-    return job->source.ref;
+    return kafka_source_owns(worker->source, &at->ref) ? at->ref : job->source.ref;
 }
 
 void worker_claim_ask(struct worker *worker, struct inflight_job *job) {

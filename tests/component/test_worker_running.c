@@ -385,7 +385,7 @@ static void lets_what_runs_go_on_for_its_grace_when_its_partition_goes(void **st
     STEP_WHILE(worker_rig_stats(&rig).in_engine > WORKER_RIG_PARTITIONS / 2 && keeps_on(member));
     int free_count = 0;
     for (int i = 0; i < WORKER_RIG_PARTITIONS; i++) {
-        char id[16];
+        char id[24];
         snprintf(id, sizeof id, "runs-%d", i);
         free_count += status_is(id, "owner", NULL);
         assert_true(status_is(id, "deaths", NULL)); /* giving back is no death */
@@ -398,7 +398,7 @@ static void lets_what_runs_go_on_for_its_grace_when_its_partition_goes(void **st
 static int running_count(int count) {
     int running = 0;
     for (int i = 0; i < count; i++) {
-        char id[16];
+        char id[24];
         snprintf(id, sizeof id, "leave-%d", i);
         running += status_is(id, "state", "running");
     }
@@ -413,7 +413,7 @@ static void leaves_first_and_finishes_what_runs_after(void **state) {
     worker_rig_start(&rig, "leave", words, &small);
     worker_rig_until_ready(&rig);
     for (int i = 0; i < 5; i++) {
-        char id[16];
+        char id[24];
         snprintf(id, sizeof id, "leave-%d", i);
         PRODUCE(id);
     }
