@@ -85,6 +85,7 @@ static void produce(const char *topic, unsigned count, size_t size) {
     for (unsigned i = 0; i < count; i++) {
         assert_int_equal(rd_kafka_producev(producer, RD_KAFKA_V_TOPIC(topic),
                                            RD_KAFKA_V_PARTITION(0), RD_KAFKA_V_VALUE(value, size),
+                                           RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY),
                                            RD_KAFKA_V_END),
                          0);
     }
