@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <inttypes.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,6 +28,8 @@
 #include "engine/crash_point.h"
 
 #define WORKER_INCARNATION_BYTES 17
+#define TRIM_JOBS_MIN 64           /* in flight at a time: fewer leave little behind */
+#define TRIM_MS_MIN 30000          /* from one to the next: it looks through the whole heap */
 #define HELD_BYTES_MAX (64u << 20) /* values of records in flight */
 #define HOLD_MS_MAX 250            /* without polling: short beside any time-out of the group */
 
@@ -51,6 +54,21 @@ static void worker_take_answers(struct worker *worker) {
     }
 }
 
+/* A long outage leaves a heap as large as its backlog was, most of it free: once nothing is in
+ * flight, the system gets that back. */
+static void worker_give_memory_back(struct worker *worker) {
+    int64_t now_ns = clock_monotonic_ns(worker->options.clock);
+    if (worker->inflight.count > worker->backlog_most) {
+        worker->backlog_most = worker->inflight.count;
+    }
+    if (worker->inflight.count == 0 && worker->backlog_most >= TRIM_JOBS_MIN &&
+        now_ns - worker->trimmed_ns >= TRIM_MS_MIN * CLOCK_NS_PER_MS) {
+        (void)malloc_trim(0);
+        worker->backlog_most = 0;
+        worker->trimmed_ns = now_ns;
+    }
+}
+
 /* Pauses and resumes consuming. */
 static void worker_pace(struct worker *worker) {
     /* Of several topics the more urgent are to get in though the engine is full. */
@@ -69,6 +87,7 @@ static void worker_pace(struct worker *worker) {
         worker->suspects.head == NULL) {
         worker->engine_is_draining = engine_drain(worker->engine);
     }
+    worker_give_memory_back(worker);
 }
 
 static enum worker_status worker_check(const struct worker *worker, char *err, size_t err_bytes) {

@@ -58,6 +58,8 @@ struct worker {
     bool has_more; /* the source had more than one step takes */
     bool is_draining, engine_is_draining, has_asked_to_leave, is_giving_back;
     int64_t drain_end_ns;
+    uint32_t backlog_most; /* jobs in flight since memory was given back */
+    int64_t trimmed_ns;    /* when that was */
     int64_t send_again_ns; /* the sink refused: no earlier; 0 = no wait */
     struct worker_stats stats;
 };
