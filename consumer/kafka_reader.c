@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "consumer/config.h"
+#include "consumer/kafka_headers.h"
 #include "consumer/kafka_settings.h"
 #include "consumer/topics_hint.h"
 #include "engine/clock.h"
@@ -350,17 +351,7 @@ static bool kafka_reader_is_beyond(const struct kafka_reader *reader,
 
 size_t kafka_reader_headers(const struct kafka_reader *reader, struct record_header *headers,
                             size_t max) {
-    rd_kafka_headers_t *list = NULL;
-    size_t count = 0;
-    if (rd_kafka_message_headers(reader->message, &list) != RD_KAFKA_RESP_ERR_NO_ERROR) {
-        return 0;
-    }
-    while (count < max &&
-           rd_kafka_header_get_all(list, count, &headers[count].name, &headers[count].value,
-                                   &headers[count].value_bytes) == RD_KAFKA_RESP_ERR_NO_ERROR) {
-        count++;
-    }
-    return count;
+    return kafka_headers_read(reader->message, headers, max);
 }
 
 /* True when no broker has been there for the whole time-out. librdkafka tells when the last one

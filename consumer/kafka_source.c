@@ -8,6 +8,7 @@
 #include "consumer/kafka_assignment.h"
 #include "consumer/kafka_commit.h"
 #include "consumer/kafka_consumer_settings.h"
+#include "consumer/kafka_headers.h"
 #include "consumer/kafka_lookup.h"
 #include "consumer/kafka_source_state.h"
 #include "consumer/kafka_topic.h"
@@ -258,17 +259,7 @@ void kafka_source_release(struct record *record) {
 
 size_t kafka_source_headers(const struct record *record, struct record_header *headers,
                             size_t max) {
-    rd_kafka_headers_t *list = NULL;
-    size_t count = 0;
-    if (rd_kafka_message_headers(record->handle, &list) != RD_KAFKA_RESP_ERR_NO_ERROR) {
-        return 0;
-    }
-    while (count < max &&
-           rd_kafka_header_get_all(list, count, &headers[count].name, &headers[count].value,
-                                   &headers[count].value_bytes) == RD_KAFKA_RESP_ERR_NO_ERROR) {
-        count++;
-    }
-    return count;
+    return kafka_headers_read(record->handle, headers, max);
 }
 
 /* ---- settle, commit, leave ---- */

@@ -249,9 +249,6 @@ static bool engine_step_set_pages(struct engine_real *real, struct sequence *seq
     return true;
 }
 
-/* A draft pays while passes wait for memory rather than for arithmetic: in steps of few rows. */
-#define STEP_DRAFT_ROWS_MAX ENGINE_PLAN_DRAFT_ROWS_MAX
-
 /* Guesses what follows the token of this pick, in the sequence's tokens behind it, within the pages
  * that it holds: up to `most` tokens. */
 static uint32_t engine_step_draft(struct engine_real *real, const struct pick *pick,
@@ -270,10 +267,11 @@ static uint32_t engine_step_draft(struct engine_real *real, const struct pick *p
                      : speculation_find(sequence->tokens, known, most, sequence->tokens + known);
 }
 
-/* Drafts for the sequences of a step, as far as its few rows go. */
+/* Drafts for the sequences of a step of few rows: they pay while a pass waits for memory rather
+ * than for arithmetic. */
 static void engine_step_draft_all(struct engine_real *real, const struct schedule *schedule) {
     uint32_t rows = schedule->pick_count + schedule->prefill_rows;
-    uint32_t left = rows < STEP_DRAFT_ROWS_MAX ? STEP_DRAFT_ROWS_MAX - rows : 0;
+    uint32_t left = rows < ENGINE_PLAN_DRAFT_ROWS_MAX ? ENGINE_PLAN_DRAFT_ROWS_MAX - rows : 0;
     for (uint32_t i = 0; i < schedule->pick_count; i++) {
         struct sequence *sequence = real->sequences[schedule->picks[i].handle];
         uint32_t most = (uint32_t)real->options.max_speculative_tokens;

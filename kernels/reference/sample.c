@@ -66,8 +66,8 @@ struct sample_row {
     uint32_t count;          /* entries */
 };
 
-static void sample_penalize(const struct sample_params *params, uint32_t s, float *logits,
-                            uint32_t vocabulary) {
+void reference_sample_penalize(const struct sample_params *params, uint32_t s, float *logits,
+                               uint32_t vocabulary) {
     for (int32_t i = params->seen_begin[s]; i < params->seen_begin[s + 1]; i++) {
         uint32_t id = (uint32_t)params->seen_id[i];
         if (id < vocabulary) {
@@ -257,7 +257,7 @@ static void sample_range(void *context, uint32_t begin, uint32_t end, uint32_t w
         row.entry = (uint64_t *)(void *)part;
         row.spare = row.entry + args->vocabulary;
         row.bin = (uint32_t *)(void *)(row.spare + args->vocabulary);
-        sample_penalize(&args->params, s, logits, args->vocabulary);
+        reference_sample_penalize(&args->params, s, logits, args->vocabulary);
         bool good = sample_largest(logits, args->vocabulary, &row.largest);
         args->bad[s] = args->bad[s] | (uint8_t)!good;
         args->token[s] = good ? sample_choose(&row, &args->params, s) : 0;

@@ -136,24 +136,6 @@ static void pauses_while_the_engine_is_busy_and_cuts_results_to_size(void **stat
     assert_true(status_is("busy-59", "done"));
 }
 
-/* A second member of the group, to make partitions go. */
-static rd_kafka_t *join_group(const char *group) {
-    char err[256];
-    rd_kafka_conf_t *conf = rd_kafka_conf_new();
-    rd_kafka_conf_set_log_cb(conf, NULL);
-    rd_kafka_conf_set(conf, "bootstrap.servers", rig.brokers, err, sizeof err);
-    rd_kafka_conf_set(conf, "group.id", group, err, sizeof err);
-    rd_kafka_conf_set(conf, "session.timeout.ms", "6000", err, sizeof err);
-    rd_kafka_conf_set(conf, "enable.auto.commit", "false", err, sizeof err);
-    rd_kafka_t *member = rd_kafka_new(RD_KAFKA_CONSUMER, conf, err, sizeof err);
-    assert_non_null(member);
-    rd_kafka_topic_partition_list_t *topics = rd_kafka_topic_partition_list_new(1);
-    rd_kafka_topic_partition_list_add(topics, rig.jobs_topic, RD_KAFKA_PARTITION_UA);
-    assert_int_equal(rd_kafka_subscribe(member, topics), 0);
-    rd_kafka_topic_partition_list_destroy(topics);
-    return member;
-}
-
 /* Keeps the member in its group; true when it has so many partitions. */
 static bool member_has(rd_kafka_t *member, int count) {
     rd_kafka_topic_partition_list_t *list = NULL;
@@ -179,7 +161,7 @@ static void gives_back_what_has_not_begun_when_its_partition_goes(void **state) 
         worker_rig_produce(&rig, i % WORKER_RIG_PARTITIONS, id, value, strlen(value), NULL);
     }
     STEP_WHILE(worker_rig_stats(&rig).in_engine < 40);
-    rd_kafka_t *member = join_group("revoke");
+    rd_kafka_t *member = worker_rig_join(&rig, "revoke");
     STEP_WHILE(!member_has(member, WORKER_RIG_PARTITIONS / 2) ||
                worker_rig_stats(&rig).joined < 20);
     worker_rig_release(&rig);

@@ -335,24 +335,6 @@ static void gives_everything_back_when_the_engine_has_died(void **state) {
 
 /* ---- farewells ---- */
 
-/* A second member of the group, to make partitions go. */
-static rd_kafka_t *join_group(const char *group) {
-    char err[256];
-    rd_kafka_conf_t *conf = rd_kafka_conf_new();
-    rd_kafka_conf_set_log_cb(conf, NULL);
-    rd_kafka_conf_set(conf, "bootstrap.servers", rig.brokers, err, sizeof err);
-    rd_kafka_conf_set(conf, "group.id", group, err, sizeof err);
-    rd_kafka_conf_set(conf, "session.timeout.ms", "6000", err, sizeof err);
-    rd_kafka_conf_set(conf, "enable.auto.commit", "false", err, sizeof err);
-    rd_kafka_t *member = rd_kafka_new(RD_KAFKA_CONSUMER, conf, err, sizeof err);
-    assert_non_null(member);
-    rd_kafka_topic_partition_list_t *topics = rd_kafka_topic_partition_list_new(1);
-    rd_kafka_topic_partition_list_add(topics, rig.jobs_topic, RD_KAFKA_PARTITION_UA);
-    assert_int_equal(rd_kafka_subscribe(member, topics), 0);
-    rd_kafka_topic_partition_list_destroy(topics);
-    return member;
-}
-
 static void poll_member(rd_kafka_t *member) {
     rd_kafka_message_t *message = rd_kafka_consumer_poll(member, 0);
     if (message != NULL) {
@@ -376,7 +358,7 @@ static void lets_what_runs_go_on_for_its_grace_when_its_partition_goes(void **st
     }
     STEP_WHILE(!status_is("runs-0", "state", "running") ||
                !status_is("runs-3", "state", "running"));
-    rd_kafka_t *member = join_group("grace");
+    rd_kafka_t *member = worker_rig_join(&rig, "grace");
     STEP_WHILE(worker_rig_stats(&rig).source.partition_count == WORKER_RIG_PARTITIONS &&
                keeps_on(member));
     assert_int_equal(worker_rig_stats(&rig).in_engine, WORKER_RIG_PARTITIONS);

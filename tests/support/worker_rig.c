@@ -428,3 +428,20 @@ char *worker_rig_status(struct worker_rig *rig, const char *id, const char *fiel
     redisFree(link);
     return value;
 }
+
+rd_kafka_t *worker_rig_join(const struct worker_rig *rig, const char *group) {
+    char err[256];
+    rd_kafka_conf_t *conf = rd_kafka_conf_new();
+    rd_kafka_conf_set_log_cb(conf, NULL);
+    rd_kafka_conf_set(conf, "bootstrap.servers", rig->brokers, err, sizeof err);
+    rd_kafka_conf_set(conf, "group.id", group, err, sizeof err);
+    rd_kafka_conf_set(conf, "session.timeout.ms", "6000", err, sizeof err);
+    rd_kafka_conf_set(conf, "enable.auto.commit", "false", err, sizeof err);
+    rd_kafka_t *member = rd_kafka_new(RD_KAFKA_CONSUMER, conf, err, sizeof err);
+    assert_non_null(member);
+    rd_kafka_topic_partition_list_t *topics = rd_kafka_topic_partition_list_new(1);
+    rd_kafka_topic_partition_list_add(topics, rig->jobs_topic, RD_KAFKA_PARTITION_UA);
+    assert_int_equal(rd_kafka_subscribe(member, topics), 0);
+    rd_kafka_topic_partition_list_destroy(topics);
+    return member;
+}

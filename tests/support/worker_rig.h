@@ -99,6 +99,10 @@ void worker_rig_redis(struct worker_rig *rig, const char *format, ...);
 /* As a client does it before it produces. */
 void worker_rig_queue(struct worker_rig *rig, const char *id);
 
+/* A second member of the group, librdkafka's own, to make partitions go. The caller polls, closes
+ * and destroys it. */
+struct rd_kafka_s *worker_rig_join(const struct worker_rig *rig, const char *group);
+
 void worker_rig_broker_down(struct worker_rig *rig);
 void worker_rig_broker_up(struct worker_rig *rig);
 

@@ -177,19 +177,6 @@ static bool shortcut_ends(const struct head_sketch *sketch, const struct shortcu
     return beyond == 0;
 }
 
-/* As sampling will do it to the logits: no penalty falls with a logit. */
-static void shortcut_penalize(const struct sample_params *params, uint32_t s, float *logits,
-                              uint32_t vocabulary) {
-    for (int32_t i = params->seen_begin[s]; i < params->seen_begin[s + 1]; i++) {
-        uint32_t id = (uint32_t)params->seen_id[i];
-        if (id < vocabulary) {
-            logits[id] =
-                canonical_penalize(logits[id], params->seen_count[i], params->repetition[s],
-                                   params->presence[s], params->frequency[s]);
-        }
-    }
-}
-
 static void shortcut_stretch_most(const float *low, uint32_t vocabulary, float *most) {
     for (uint32_t begin = 0; begin < vocabulary; begin += SHORTCUT_STRETCH) {
         uint32_t end =
@@ -269,8 +256,8 @@ static bool shortcut_select(struct shortcut *shortcut, uint32_t tile) {
         !shortcut_ends(shortcut->args->sketch, row, vocabulary, low, high)) {
         return false;
     }
-    shortcut_penalize(params, row->row, low, vocabulary);
-    shortcut_penalize(params, row->row, high, vocabulary);
+    reference_sample_penalize(params, row->row, low, vocabulary);
+    reference_sample_penalize(params, row->row, high, vocabulary);
     shortcut_stretch_most(low, vocabulary, most);
     return shortcut_collect(shortcut, high, shortcut_kth(most, shortcut->stretch_count, first),
                             row);
