@@ -122,11 +122,21 @@ static int make_call(uint64_t *seed) {
     return is_rare && test_random(seed) % 3 != 0 ? STATUS_SCRIPT_CLAIM : call;
 }
 
-static void make_step(struct sequence *sequence, uint64_t *seed) {
+/* What kills its owners again and again: claimed, run, and the short lease runs out. */
+static int make_deadly_call(const struct status_model *model) {
+    bool runs = model->attempt > 0 && model->running_attempt == model->attempt;
+    return runs || model->owner[0] == '\0' ? STATUS_SCRIPT_CLAIM : STATUS_SCRIPT_ADVANCE;
+}
+
+static void make_step(struct sequence *sequence, bool is_deadly, uint64_t *seed) {
     sequence->is_told = false;
     sequence->call = make_call(seed);
     sequence->caller = (uint32_t)(test_random(seed) % CALLERS);
     sequence->lease = (uint32_t)(test_random(seed) % LEASES);
+    if (is_deadly && test_random(seed) % 4 != 0) {
+        sequence->call = make_deadly_call(&sequence->model);
+        sequence->lease = 0;
+    }
     /* Mostly what the owner would say, so that sequences get somewhere. */
     for (uint32_t i = 0; test_random(seed) % 4 != 0 && i < CALLERS; i++) {
         if (strcmp(callers[i].owner, sequence->model.owner) == 0) {
@@ -562,13 +572,13 @@ static void begin_sequences(uint64_t *seed) {
 
 static void agrees_with_its_model_in_10000_random_sequences(void **state) {
     uint64_t seed = test_seed();
-    uint32_t terminal = 0, dead = 0, sealed = 0, repaired = 0;
+    uint32_t terminal = 0, dead = 0, poison = 0, sealed = 0, repaired = 0;
     begin_sequences(&seed);
     for (int step = 0; step < STEPS; step++) {
         for (int64_t end_ms = server_now_ms() + 3; server_now_ms() < end_ms;) {
         } /* short leases end between steps, whatever the machine's speed */
         for (uint32_t i = 0; i < SEQUENCES; i++) {
-            make_step(&sequences[i], &seed);
+            make_step(&sequences[i], i % 8 == 0, &seed);
             if (sequences[i].call == VANISH && sequences[i].model.is_unusable) {
                 sequences[i].call = NOTHING;
             }
@@ -578,12 +588,14 @@ static void agrees_with_its_model_in_10000_random_sequences(void **state) {
     }
     for (uint32_t i = 0; i < SEQUENCES; i++) {
         terminal += status_state_is_terminal(sequences[i].model.state);
-        dead += sequences[i].model.deaths > 1;
+        dead += sequences[i].model.deaths > 0;
+        poison += sequences[i].model.deaths >= STATUS_SCRIPT_POISON_DEATHS;
         sealed += sequences[i].model.sealed != STATUS_UNKNOWN;
         repaired += sequences[i].model.is_repaired;
     }
     assert_in_range(terminal, SEQUENCES / 50, SEQUENCES / 2); /* they got somewhere */
-    assert_in_range(dead, SEQUENCES / 1000, SEQUENCES / 2);
+    assert_in_range(dead, SEQUENCES / 50, SEQUENCES / 2);
+    assert_in_range(poison, SEQUENCES / 1000, SEQUENCES / 50);
     assert_in_range(sealed, SEQUENCES / 50, SEQUENCES / 2);
     assert_in_range(repaired, SEQUENCES / 100, SEQUENCES / 2);
 }
