@@ -131,7 +131,8 @@ static void attention_range(void *context, uint32_t begin, uint32_t end, uint32_
 }
 
 enum kernels_status reference_attention(struct device *device, const struct attention_args *args) {
-    if (!check_attention(args, reference_page_bytes(&args->kv.form))) {
+    if (!check_attention(args, reference_page_bytes(&args->kv.form)) ||
+        !check_positions(&args->rows, &args->kv, args->context_max)) {
         return KERNELS_INVALID;
     }
     uint32_t items = args->rows.rows * args->heads;

@@ -65,15 +65,19 @@ static inline bool check_kv(const struct kv_view *kv, size_t page_bytes) {
            check_words(kv->page_table) && kv->table_pages >= 1;
 }
 
-/* Rows name their slots and positions, and every position has an entry in the page table. */
-static inline bool check_step_rows(const struct step_rows *rows, const struct kv_view *kv) {
-    if (rows->rows < 1 || !check_words(rows->position) || !check_words(rows->slot)) {
-        return false;
-    }
+/* Arrays of a step, unread: a back end whose memory is the host's reads them in check_positions. */
+static inline bool check_step_rows(const struct step_rows *rows) {
+    return rows->rows >= 1 && check_words(rows->position) && check_words(rows->slot);
+}
+
+/* What the rows say, of memory that the host may read: every position lies below context_max and
+ * has an entry in the page table. */
+static inline bool check_positions(const struct step_rows *rows, const struct kv_view *kv,
+                                   uint32_t context_max) {
     for (uint32_t t = 0; t < rows->rows; t++) {
         int32_t position = rows->position[t];
-        if (position < 0 || (uint32_t)position / KV_PAGE_TOKENS >= kv->table_pages ||
-            rows->slot[t] < 0) {
+        if (position < 0 || (uint32_t)position >= context_max ||
+            (uint32_t)position / KV_PAGE_TOKENS >= kv->table_pages || rows->slot[t] < 0) {
             return false;
         }
     }
@@ -102,20 +106,49 @@ static inline bool check_linear_f32(const struct linear_f32_args *args) {
            check_words_or_null(args->residual) && check_words(args->y);
 }
 
+/* Without what the rows say. */
+static inline bool check_rope_kv_write(const struct rope_kv_write_args *args, size_t page_bytes) {
+    const struct kv_form *form = &args->kv.form;
+    bool tables =
+        args->rotary_dims == 0 || (check_words(args->cos_table) && check_words(args->sin_table));
+    return check_words(args->qkv) && tables && check_kv(&args->kv, page_bytes) &&
+           check_step_rows(&args->rows) && args->heads >= 1 && args->heads % form->kv_heads == 0 &&
+           args->rotary_dims % 2 == 0 && args->rotary_dims <= form->head_dim;
+}
+
+/* Without what the rows say. */
 static inline bool check_attention(const struct attention_args *args, size_t page_bytes) {
     const struct kv_form *form = &args->kv.form;
-    if (!check_words(args->q) || !check_words(args->out) || !check_kv(&args->kv, page_bytes) ||
-        !check_step_rows(&args->rows, &args->kv) || args->heads < 1 ||
-        args->heads % form->kv_heads != 0 || (uint64_t)args->rows.rows * args->heads > UINT32_MAX ||
-        args->q_stride < (uint64_t)args->heads * form->head_dim) {
-        return false;
-    }
-    for (uint32_t t = 0; t < args->rows.rows; t++) {
-        if ((uint32_t)args->rows.position[t] >= args->context_max) {
-            return false;
-        }
-    }
-    return true;
+    return check_words(args->q) && check_words(args->out) && check_kv(&args->kv, page_bytes) &&
+           check_step_rows(&args->rows) && args->heads >= 1 && args->heads % form->kv_heads == 0 &&
+           (uint64_t)args->rows.rows * args->heads <= UINT32_MAX &&
+           args->q_stride >= (uint64_t)args->heads * form->head_dim && args->context_max >= 1;
+}
+
+static inline bool check_glu(const struct glu_args *args) {
+    return args->rows >= 1 && check_dim(args->dim) && check_words(args->gate_up);
+}
+
+static inline bool check_head_norm(const struct head_norm_args *args) {
+    return args->rows >= 1 && args->heads >= 1 && check_dim(args->head_dim) &&
+           args->stride >= (uint64_t)args->heads * args->head_dim && check_words(args->x) &&
+           check_words(args->weight);
+}
+
+static inline bool check_sample_params(const struct sample_params *params) {
+    return check_words(params->temperature) && check_words(params->top_k) &&
+           check_words(params->top_p_q16) && check_words(params->min_p_q16) &&
+           check_words(params->repetition) && check_words(params->presence) &&
+           check_words(params->frequency) && check_array(params->seed, 8) &&
+           check_array(params->position, 8) && check_words(params->seen_begin) &&
+           check_words_or_null(params->seen_id) && check_words_or_null(params->seen_count);
+}
+
+/* Without the workspace. */
+static inline bool check_sample(const struct sample_args *args) {
+    return args->rows >= 1 && args->vocabulary >= 1 && args->vocabulary <= INT32_MAX &&
+           check_words(args->logits) && check_sample_params(&args->params) &&
+           check_words(args->token) && args->bad != NULL;
 }
 
 #endif

@@ -19,8 +19,7 @@ static void head_norm_range(void *context, uint32_t begin, uint32_t end, uint32_
 
 enum kernels_status reference_head_norm(struct device *device, const struct head_norm_args *args) {
     uint64_t width = (uint64_t)args->heads * args->head_dim;
-    if (args->rows < 1 || args->heads < 1 || !check_dim(args->head_dim) || args->stride < width ||
-        !check_words(args->x) || !check_words(args->weight)) {
+    if (!check_head_norm(args)) {
         return KERNELS_INVALID;
     }
     struct head_norm_args job = *args;

@@ -18,9 +18,8 @@ size_t reference_head_sample_bytes(uint32_t threads, uint32_t rows, uint32_t voc
 enum kernels_status reference_head_sample_by(struct device *device,
                                              const struct head_sample_args *args,
                                              reference_head_logits_fn *head_logits) {
-    if (args->rows < 1 || !check_weight_f32(args->weight) ||
-        !reference_sample_params_valid(&args->params) || !check_words(args->token) ||
-        args->bad == NULL) {
+    if (args->rows < 1 || !check_weight_f32(args->weight) || !check_sample_params(&args->params) ||
+        !check_words(args->token) || args->bad == NULL) {
         return KERNELS_INVALID;
     }
     uint32_t threads = pool_threads(cpu_device_pool(device)), vocabulary = args->weight->form.n;

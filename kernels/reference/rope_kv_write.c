@@ -51,12 +51,8 @@ static void rope_range(void *context, uint32_t begin, uint32_t end, uint32_t wor
 enum kernels_status reference_rope_kv_write(struct device *device,
                                             const struct rope_kv_write_args *args) {
     const struct kv_form *form = &args->kv.form;
-    bool tables =
-        args->rotary_dims == 0 || (check_words(args->cos_table) && check_words(args->sin_table));
-    if (!check_words(args->qkv) || !tables || !check_kv(&args->kv, reference_page_bytes(form)) ||
-        !check_step_rows(&args->rows, &args->kv) || args->heads < 1 ||
-        args->heads % form->kv_heads != 0 || args->rotary_dims % 2 != 0 ||
-        args->rotary_dims > form->head_dim) {
+    if (!check_rope_kv_write(args, reference_page_bytes(form)) ||
+        !check_positions(&args->rows, &args->kv, UINT32_MAX)) {
         return KERNELS_INVALID;
     }
     struct rope_kv_write_args job = *args;

@@ -264,20 +264,9 @@ static void sample_range(void *context, uint32_t begin, uint32_t end, uint32_t w
     }
 }
 
-bool reference_sample_params_valid(const struct sample_params *params) {
-    return check_words(params->temperature) && check_words(params->top_k) &&
-           check_words(params->top_p_q16) && check_words(params->min_p_q16) &&
-           check_words(params->repetition) && check_words(params->presence) &&
-           check_words(params->frequency) && check_array(params->seed, 8) &&
-           check_array(params->position, 8) && check_words(params->seen_begin) &&
-           check_words_or_null(params->seen_id) && check_words_or_null(params->seen_count);
-}
-
 enum kernels_status reference_sample(struct device *device, const struct sample_args *args) {
     struct pool *pool = cpu_device_pool(device);
-    if (args->rows < 1 || args->vocabulary < 1 || args->vocabulary > INT32_MAX ||
-        !check_words(args->logits) || !reference_sample_params_valid(&args->params) ||
-        !check_words(args->token) || args->bad == NULL ||
+    if (!check_sample(args) ||
         !check_workspace(&args->workspace,
                          reference_sample_bytes(pool_threads(pool), args->vocabulary))) {
         return KERNELS_INVALID;

@@ -12,6 +12,4 @@ size_t reference_sample_bytes(uint32_t threads, uint32_t vocabulary);
 void reference_sample_penalize(const struct sample_params *params, uint32_t s, float *logits,
                                uint32_t vocabulary);
 
-bool reference_sample_params_valid(const struct sample_params *params);
-
 #endif

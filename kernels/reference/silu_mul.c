@@ -15,8 +15,7 @@ static void silu_mul_range(void *context, uint32_t begin, uint32_t end, uint32_t
 }
 
 enum kernels_status reference_silu_mul(struct device *device, const struct glu_args *args) {
-    if (args->rows < 1 || !check_dim(args->dim) || !check_words(args->gate_up) ||
-        !check_words(args->y)) {
+    if (!check_glu(args) || !check_words(args->y)) {
         return KERNELS_INVALID;
     }
     struct glu_args job = *args;

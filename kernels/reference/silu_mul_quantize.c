@@ -22,8 +22,7 @@ static void silu_mul_quantize_range(void *context, uint32_t begin, uint32_t end,
 
 enum kernels_status reference_silu_mul_quantize(struct device *device,
                                                 const struct glu_quantize_args *args) {
-    if (args->glu.rows < 1 || !check_dim(args->glu.dim) || !check_words(args->glu.gate_up) ||
-        !check_quantize(&args->quantize)) {
+    if (!check_glu(&args->glu) || !check_quantize(&args->quantize)) {
         return KERNELS_INVALID;
     }
     struct silu_mul_quantize_job job = {device, args};

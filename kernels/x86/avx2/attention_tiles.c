@@ -142,7 +142,8 @@ static void attention_range(void *context, uint32_t begin, uint32_t end, uint32_
 enum kernels_status avx2_attention_by(struct device *device, const struct attention_args *args,
                                       const struct attention_kernels *kernels) {
     const struct kv_form *form = &args->kv.form;
-    if (!check_attention(args, reference_page_bytes(form))) {
+    if (!check_attention(args, reference_page_bytes(form)) ||
+        !check_positions(&args->rows, &args->kv, args->context_max)) {
         return KERNELS_INVALID;
     }
     uint32_t shared = args->heads / form->kv_heads;

@@ -438,8 +438,7 @@ enum kernels_status avx2_shortcut_sample(struct device *device, const struct hea
     }
     if (args->rows < 1 || !check_weight_f32(args->weight) || !check_words(args->x) ||
         !shortcut_sketch_fits(args->sketch, &args->weight->form) ||
-        !reference_sample_params_valid(&args->params) || !check_words(args->token) ||
-        args->bad == NULL) {
+        !check_sample_params(&args->params) || !check_words(args->token) || args->bad == NULL) {
         return KERNELS_INVALID;
     }
     uint32_t threads = pool_threads(cpu_device_pool(device));
