@@ -9,7 +9,16 @@
 
 #include "kernels/ops.h"
 
+enum kernels_status cuda_add(cudaStream_t stream, const struct add_args *args);
+enum kernels_status cuda_gelu(cudaStream_t stream, const struct activation_args *args);
+enum kernels_status cuda_head_norm(cudaStream_t stream, const struct head_norm_args *args);
+enum kernels_status cuda_layer_norm(cudaStream_t stream, const struct norm_args *args);
+enum kernels_status cuda_quantize(cudaStream_t stream, const struct quantize_args *args);
+enum kernels_status cuda_rms_norm(cudaStream_t stream, const struct norm_args *args);
 enum kernels_status cuda_rms_norm_quantize(cudaStream_t stream,
                                            const struct norm_quantize_args *args);
+enum kernels_status cuda_silu_mul(cudaStream_t stream, const struct glu_args *args);
+enum kernels_status cuda_silu_mul_quantize(cudaStream_t stream,
+                                           const struct glu_quantize_args *args);
 
 #endif

@@ -5,12 +5,15 @@
  *   CUDA_LAUNCH(kernel, grid, block, shared_bytes, stream, arguments...)   errors: cudaGetLastError
  *   CUDA_SHARED(float, tile, [32][33]);          static; an empty third argument gives a scalar
  *   CUDA_SHARED_DYNAMIC(float, rows);            float *rows: the launch's shared_bytes
+ *   CUDA_UNROLL                                  before a loop whose arrays must be registers
  *
  * Plain <<<>>> and __shared__ do not compile outside nvcc, on purpose. Private to kernels/cuda. */
 #ifndef SOLFLEET_KERNELS_CUDA_LAUNCH_H
 #define SOLFLEET_KERNELS_CUDA_LAUNCH_H
 
 #include <cuda_runtime.h>
+
+#include "kernels/view.h"
 
 #if defined(__CUDACC__)
 
@@ -20,6 +23,7 @@
 #define CUDA_SHARED_DYNAMIC(type, name)                          \
     extern __shared__ __align__(16) unsigned char cuda_shared[]; \
     type *name = reinterpret_cast<type *>(cuda_shared)
+#define CUDA_UNROLL _Pragma("unroll")
 
 #else
 
@@ -30,7 +34,13 @@
     type(&name) dimensions = *static_cast<type(*) dimensions>( \
         emulation_shared_static(&name##_site, #name, sizeof(type dimensions)))
 #define CUDA_SHARED_DYNAMIC(type, name) type *name = static_cast<type *>(emulation_shared_dynamic())
+#define CUDA_UNROLL
 
 #endif
+
+/* What a launcher answers once it has launched. */
+static inline enum kernels_status cuda_launch_status() {
+    return cudaGetLastError() == cudaSuccess ? KERNELS_OK : KERNELS_FAILED;
+}
 
 #endif
