@@ -1,7 +1,7 @@
 /* The residual stream takes in the output of a block.
  *
- * Parallelisation: element by element. Bytes moved: x once each way, y once. Bound expected: memory;
- * not yet measured on a card. */
+ * Parallelisation: element by element. Bytes moved: x once each way, y once. Bound expected:
+ * memory; not yet measured on a card. */
 #include "kernels/cuda/cuda_ops.h"
 #include "kernels/cuda/elements.h"
 #include "kernels/reference/check.h"

@@ -1,8 +1,8 @@
 /* QK-norm: RMSNorm of each head of a row, in place.
  *
  * Parallelisation: 16 threads a head, thread l lane l of every segment of it, so that no head needs
- * shared memory; a block of 256 threads takes 16 heads of a row. Bytes moved: x once from memory, once
- * from cache and once back. Bound expected: memory; not yet measured on a card. */
+ * shared memory; a block of 256 threads takes 16 heads of a row. Bytes moved: x once from memory,
+ * once from cache and once back. Bound expected: memory; not yet measured on a card. */
 #include "kernels/cuda/cuda_ops.h"
 #include "kernels/cuda/row.h"
 #include "kernels/reference/check.h"

@@ -1,7 +1,7 @@
 /* What a block of threads does to a row: sums in the canonical order, ranges, INT8 rows.
  *
- * A row is given as a function of the element's index, `value(i)`, so that a fused op needs no array
- * between its parts; it may be asked twice for an element, and each time gives the same bits.
+ * A row is given as a function of the element's index, `value(i)`, so that a fused op needs no
+ * array between its parts; it may be asked twice for an element, and each time gives the same bits.
  * Functions named block_* are called by all ROW_THREADS threads of a block; those that sum may be
  * called again only after a barrier. Private to kernels/cuda. */
 #ifndef SOLFLEET_KERNELS_CUDA_ROW_H

@@ -1,7 +1,7 @@
 /* SiLU of the gate times up.
  *
- * Parallelisation: element by element; grid rows by stretches of 1024 columns. Bytes moved: gate and
- * up once, y once. Bound expected: memory; not yet measured on a card. */
+ * Parallelisation: element by element; grid rows by stretches of 1024 columns. Bytes moved: gate
+ * and up once, y once. Bound expected: memory; not yet measured on a card. */
 #include "kernels/cuda/cuda_ops.h"
 #include "kernels/cuda/elements.h"
 #include "kernels/reference/check.h"

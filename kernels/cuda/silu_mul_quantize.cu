@@ -2,8 +2,8 @@
  *
  * Parallelisation: a block of 256 threads a row, which strides over it twice: for the range, and
  * for the bytes, computing each product again: an exponential is cheaper than a row in memory.
- * Bytes moved: gate and up once from memory and once from cache, q once. Bound expected: memory; not
- * yet measured on a card. */
+ * Bytes moved: gate and up once from memory and once from cache, q once. Bound expected: memory;
+ * not yet measured on a card. */
 #include "kernels/cuda/cuda_ops.h"
 #include "kernels/cuda/row.h"
 #include "kernels/reference/check.h"
