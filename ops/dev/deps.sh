@@ -7,6 +7,7 @@
 #   deps.sh clients  what the tests of ops/clients need on top: a JDK, packages of npm
 #   deps.sh sim      what the plot of `make sim` needs on top
 #   deps.sh rdkafka  a newer librdkafka than the system's, built for `make RDKAFKA=.deps/rdkafka`
+#   deps.sh cuda     the CUDA compiler and cuBLASLt for `make CUDA=1` (a download of 550 MB, 720 MB kept)
 #   deps.sh golden   what regenerating the goldens needs on top (large)
 #
 # Works on Debian 12 as root. Does nothing, quickly and without network, where all is there.
@@ -224,6 +225,47 @@ install_rdkafka() {
     printf '%s\n' "$wanted" >"$stamp"
 }
 
+# ---- CUDA -------------------------------------------------------------------------------------
+# From the toolkit's wheels only what compiles, links and is opened at run time.
+CUDA_MEMBERS='^nvidia/cu13/(bin/.*|nvvm/(bin|libdevice)/.*|include/(?!cccl/(?!nv/)).*|lib/libcudart_static\.a|lib/libcublasLt\.so\.13)$'
+
+fetch_cuda() {
+    "$DEPS/venv/bin/python" -m pip download --quiet --disable-pip-version-check --no-cache-dir \
+        --no-deps --only-binary :all: --dest "$1/wheels" -r ops/dev/requirements-cuda.txt
+}
+
+unpack_cuda() {
+    "$DEPS/venv/bin/python" - "$1" "$CUDA_MEMBERS" <<'PYTHON'
+import os, pathlib, re, shutil, sys, zipfile
+root, wanted = pathlib.Path(sys.argv[1]), re.compile(sys.argv[2])
+for wheel in sorted((root / "wheels").glob("*.whl")):
+    with zipfile.ZipFile(wheel) as archive:
+        for member in filter(lambda m: wanted.match(m.filename), archive.infolist()):
+            target = root / member.filename.removeprefix("nvidia/cu13/")
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with archive.open(member) as source, open(target, "wb") as out:
+                shutil.copyfileobj(source, out, 1 << 20)
+            if member.external_attr >> 16 & 0o111 or target.parent.name == "bin":
+                target.chmod(0o755)
+    wheel.unlink()
+(root / "wheels").rmdir()
+PYTHON
+}
+
+install_cuda() {
+    local stamp=$DEPS/cuda/stamp wanted
+    wanted="$(sha256_of ops/dev/requirements-cuda.txt) $CUDA_MEMBERS"
+    [ "$(cat "$stamp" 2>/dev/null)" = "$wanted" ] && return
+    make_venv
+    rm -rf "$DEPS/cuda.new"
+    mkdir -p "$DEPS/cuda.new/wheels"
+    step "cuda (wheels)" fetch_cuda "$DEPS/cuda.new"
+    step "cuda (unpack)" unpack_cuda "$DEPS/cuda.new"
+    rm -rf "$DEPS/cuda"
+    mv "$DEPS/cuda.new" "$DEPS/cuda"
+    printf '%s\n' "$wanted" >"$stamp"
+}
+
 # ---- entry ------------------------------------------------------------------------------------
 mkdir -p "$DEPS"
 exec 9>"$DEPS/lock"
@@ -253,10 +295,15 @@ rdkafka)
     install_packages $DEMO_PACKAGES $RDKAFKA_PACKAGES
     install_rdkafka
     ;;
+cuda)
+    # shellcheck disable=SC2086  # a list of words
+    install_packages $DEMO_PACKAGES g++:g++
+    install_cuda
+    ;;
 golden)
     install_packages $DEMO_PACKAGES
     install_requirements ops/dev/requirements.txt stamp --no-deps
     install_requirements ops/dev/requirements-golden.txt stamp-golden
     ;;
-*) fail "usage: deps.sh all|demo|model|clients|sim|golden" ;;
+*) fail "usage: deps.sh all|demo|model|clients|sim|rdkafka|cuda|golden" ;;
 esac
