@@ -7,11 +7,16 @@
 #   VARIANT=release|debug|asan|ubsan|tsan|crash   what to build (asan includes ubsan; crash: release
 #                                           with the places where tests kill the process)
 #   RDKAFKA=PATH                            another librdkafka, by its include/ and lib/
+#   CUDA=1                                  with the CUDA back end, by `make deps-cuda` or CUDA_HOME=
+#   CUDA_ARCHS=80                           only for these of the architectures 80 86 89 90
 #   V=1                                     show the commands
 #   T=name[:case]                           one test file, or one case of it
 
 VARIANT ?= release
 RDKAFKA ?=
+CUDA    ?=
+CUDA_HOME  ?= .deps/cuda
+CUDA_ARCHS ?= 80 86 89 90
 V       ?= 0
 T       ?=
 WERROR  ?= -Werror
@@ -129,7 +134,10 @@ HEADERS      := $(wildcard schemas/*.h kernels/*.h kernels/*/*.h kernels/*/*/*.h
 objects    = $(patsubst %,$(BUILD)/%.o,$(1))
 LAYER_LIBS := $(LAYERS:%=$(BUILD)/lib%.a)
 SUPPORT    := $(BUILD)/libsupport.a
-PROGRAM    := $(if $(filter build/release,$(BUILD)),build/solfleet,$(BUILD)/solfleet)
+# The CUDA back end is objects beside the same libraries: nothing else is compiled anew.
+CUDA_BUILD := build/cuda$(if $(filter-out build/release,$(BUILD)),-$(notdir $(BUILD)))
+CUDA_OBJECTS := $(if $(filter 1,$(CUDA)),$(SRC_cuda:%=$(CUDA_BUILD)/%.o))
+PROGRAM    := $(if $(CUDA_OBJECTS),$(CUDA_BUILD)/solfleet,$(if $(filter build/release,$(BUILD)),build/solfleet,$(BUILD)/solfleet))
 TEST_BINS  := $(SRC_tests:%.c=$(BUILD)/%)
 EMULATION_TESTS := $(SRC_emulation_tests:%.cpp=$(BUILD)/%)
 REPLAYS    := $(SRC_fuzz:tests/fuzz/fuzz_%.c=$(BUILD)/tests/fuzz/replay_%)
@@ -186,6 +194,40 @@ $(BUILD)/%.cu.o: %.cu $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(call say,CU,$<)$(CXX) $(ALL_CUFLAGS) -MMD -MP -x c++ -c -o $@ $<
 
+# ---- CUDA -------------------------------------------------------------------------------------
+# Every multiply and add rounded by itself, denormals kept, division and roots exact: canonical.h.
+# The last architecture's PTX is for later cards; that of 90a would not load there.
+NVCC         := $(CUDA_HOME)/bin/nvcc
+CUDA_FLAGS    = -std=c++17 -O3 -I. --fmad=false -ftz=false -prec-div=true -prec-sqrt=true \
+                -Xcompiler -Wall,-Wextra,-ffp-contract=off -Xptxas -v \
+                $(if $(WERROR),-Werror all-warnings) $(NVCCFLAGS) \
+                $(foreach a,$(CUDA_ARCHS),-gencode arch=compute_$(a)$(comma)code=sm_$(a)) \
+                $(if $(filter 90,$(CUDA_ARCHS)),-gencode arch=compute_90$(comma)code=compute_90)
+CUDA_LIBS     = $(firstword $(wildcard $(CUDA_HOME)/lib/libcudart_static.a \
+                  $(CUDA_HOME)/lib64/libcudart_static.a)) -ldl -lrt -lstdc++
+
+$(CUDA_BUILD)/flags: FORCE
+	@mkdir -p $(@D)
+	@test -x $(NVCC) || { echo "no $(NVCC): run 'make deps-cuda', or name a toolkit by CUDA_HOME=" >&2; exit 1; }
+	@echo '$(NVCC) $(CUDA_FLAGS)' | cmp -s - $@ || echo '$(NVCC) $(CUDA_FLAGS)' > $@
+
+# What ptxas says of each kernel is kept beside its object, for the report.
+$(CUDA_BUILD)/%.cu.o: %.cu $(CUDA_BUILD)/flags
+	@mkdir -p $(@D)
+	$(call say,NVCC,$<)$(NVCC) $(CUDA_FLAGS) -MMD -MP -c -o $@ $< >$@.ptxas 2>&1 || { cat $@.ptxas; exit 1; }
+
+.PHONY: cuda-report check-cuda
+cuda-report:                                      ## registers and spills of each CUDA kernel; a hot one that spills fails
+	$(Q)$(SUBMAKE) CUDA=1 cuda-objects
+	$(Q)$(PYTHON) ops/dev/cuda_report.py $(CUDA_BUILD)
+.PHONY: cuda-objects
+cuda-objects: $(CUDA_OBJECTS)
+
+check-cuda: deps-cuda                             ## the CUDA build for sm_80: links, refuses without a device, report
+	$(Q)$(SUBMAKE) all $(TINY_MODEL)
+	$(Q)$(SUBMAKE) CUDA=1 CUDA_ARCHS=80 all
+	$(Q)$(PYTHON) ops/dev/check_cuda.py $(CUDA_BUILD)
+
 # The prompts are files for people to read and change; the program carries them.
 PROMPTS := $(sort $(wildcard engine/prompts/*.txt))
 $(BUILD)/engine/prompt_text.c: ops/dev/prompt_text.awk $(PROMPTS)
@@ -200,8 +242,9 @@ $(BUILD)/lib$(1).a: $(call objects,$(SRC_$(1)) $(GEN_$(1))) $(BUILD)/sources
 endef
 $(foreach l,$(LAYERS) support,$(eval $(call layer_rule,$(l))))
 
-$(PROGRAM): $(call objects,$(SRC_main)) $(LAYER_LIBS)
-	$(call say,LINK,$@)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
+# In front of the libraries, the objects of the back end take the place of cuda_backend.c.
+$(PROGRAM): $(call objects,$(SRC_main)) $(CUDA_OBJECTS) $(LAYER_LIBS)
+	$(call say,LINK,$@)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(if $(CUDA_OBJECTS),$(CUDA_LIBS)) $(LIBS)
 
 $(TEST_BINS): $(BUILD)/%: $(BUILD)/%.c.o $(SUPPORT) $(LAYER_LIBS)
 	$(call say,LINK,$@)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS) -lcmocka
@@ -225,14 +268,17 @@ $(BUILD)/tests/unit/test_out_of_memory: private ALL_LDFLAGS += \
 $(BUILD)/tests/fuzz/replay_%: $(BUILD)/tests/fuzz/fuzz_%.c.o $(BUILD)/tests/fuzz/replay_main.c.o $(SUPPORT) $(LAYER_LIBS)
 	$(call say,LINK,$@)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS) -lcmocka
 
--include $(patsubst %.o,%.d,$(call objects,$(SRC_all) $(GEN_engine) $(SRC_emulated) $(SRC_emulation_tests)))
+-include $(patsubst %.o,%.d,$(call objects,$(SRC_all) $(GEN_engine) $(SRC_emulated) $(SRC_emulation_tests)) \
+           $(CUDA_OBJECTS))
 
 # ---- dependencies and model -------------------------------------------------------------------
-.PHONY: deps deps-demo model
+.PHONY: deps deps-demo deps-cuda model
 deps:                                             ## install packages, Kafka, Python tools and the model's wheel
 	$(Q)ops/dev/deps.sh all
 deps-demo:
 	$(Q)ops/dev/deps.sh demo
+deps-cuda:                                        ## the CUDA compiler and cuBLASLt to .deps/cuda, for CUDA=1 (550 MB)
+	$(Q)ops/dev/deps.sh cuda
 
 MODEL_FILE := models/SmolLM2-135M-Instruct.Q4_1.gguf
 model: $(MODEL_FILE)                              ## unpack the demo model to models/
@@ -405,4 +451,4 @@ clean:                                            ## remove build/ (not .deps/, 
 help:                                             ## this list
 	@sed -nE 's/^([a-z][a-z_.-]*):.*## (.*)/\1|\2/p' $(firstword $(MAKEFILE_LIST)) | \
 	  awk -F'|' '{ printf "  %-22s %s\n", $$1, $$2 }'
-	@echo "  Variables: VARIANT=release|debug|asan|ubsan|tsan  V=1  T=name[:case]  PREFIX=  DESTDIR="
+	@echo "  Variables: VARIANT=release|debug|asan|ubsan|tsan  V=1  T=name[:case]  CUDA=1  CUDA_ARCHS=80  PREFIX=  DESTDIR="

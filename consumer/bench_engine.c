@@ -61,8 +61,10 @@ static void bench_engine_plan_buckets(struct bench_engine *bench) {
 
 static int bench_engine_open_model(struct bench_engine *bench) {
     const struct bench_engine_options *options = bench->options;
-    struct device_options device = {
-        .spec = options->device, .tier = options->cpu_tier, .threads = options->threads};
+    struct device_options device = {.spec = options->device,
+                                    .tier = options->cpu_tier,
+                                    .threads = options->threads,
+                                    .cublaslt = options->cublaslt};
     enum kernels_status opened = device_open(&device, &bench->device, bench->err, bench->err_bytes);
     if (opened != KERNELS_OK) {
         return opened == KERNELS_INVALID ? COMMAND_EXIT_USAGE : COMMAND_EXIT_NO_DEVICE;

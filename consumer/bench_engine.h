@@ -16,7 +16,7 @@
 #define BENCH_ENGINE_REPETITIONS_MAX 100
 
 struct bench_engine_options {
-    const char *model_path, *device, *cpu_tier; /* cpu_tier NULL = by cpuid */
+    const char *model_path, *device, *cublaslt, *cpu_tier; /* cpu_tier NULL = by cpuid */
     enum model_policy policy;
     uint32_t threads;
     uint32_t batch;

@@ -166,6 +166,7 @@ static int command_bench_engine_all(const struct config *config,
     struct bench_engine_options options = {
         .model_path = config->model,
         .device = config->device,
+        .cublaslt = config->cublaslt,
         .cpu_tier = strcmp(config->cpu_tier, "auto") == 0 ? NULL : config->cpu_tier,
         .threads = (uint32_t)config->threads,
         .prompt_tokens = (uint32_t)own->prompt_tokens,

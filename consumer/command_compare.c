@@ -150,7 +150,8 @@ static int command_compare_measure(const struct config *config, struct compare_o
     const struct device_options device_options = {
         .spec = config->device,
         .tier = strcmp(config->cpu_tier, "auto") == 0 ? NULL : config->cpu_tier,
-        .threads = (uint32_t)config->threads};
+        .threads = (uint32_t)config->threads,
+        .cublaslt = config->cublaslt};
     struct device *device;
     struct compare_report report;
     if (device_open(&device_options, &device, err, sizeof err) != KERNELS_OK) {

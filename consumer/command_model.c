@@ -323,7 +323,8 @@ static int command_model_show(const struct config *config, struct command_model_
     if (status == ENGINE_OK) {
         const struct device_options options = {.spec = facts->options.device,
                                                .tier = facts->options.cpu_tier,
-                                               .threads = facts->options.threads};
+                                               .threads = facts->options.threads,
+                                               .cublaslt = facts->options.cublaslt};
         enum kernels_status opened = device_open(&options, &device, err, sizeof err);
         status = opened == KERNELS_OK        ? ENGINE_OK
                  : opened == KERNELS_INVALID ? ENGINE_BAD_OPTION

@@ -85,7 +85,7 @@ struct config {
 
     /* model and device */
     const char *engine; /* real|null */
-    const char *model, *policy, *device, *cpu_tier;
+    const char *model, *policy, *device, *cublaslt, *cpu_tier;
     int64_t threads;
     int64_t kv_cache_bytes;
     bool prefix_cache, head_sketch;

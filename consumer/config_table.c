@@ -51,6 +51,8 @@ const struct config_option config_table_options[] = {
     CHOICE(policy, "int8", "f32|f16|int8|balanced|latency", MODELS,
            "which layers are computed in which precision"),
     TEXT(device, "auto", ENGINES | PLANNING, "cpu, cuda:N or auto"),
+    TEXT(cublaslt, "", ENGINES | PLANNING,
+         "file of libcublasLt for a CUDA device; empty: where the system's loader finds it"),
     CHOICE(cpu_tier, "auto", "auto|reference|avx2|avx512", ENGINES | PLANNING,
            "kernels on the CPU; auto: the best that it can run"),
     INT(threads, "0", 0, 1024, ENGINES | PLANNING,

@@ -37,6 +37,7 @@ void engine_config_options(const struct config *config, struct engine_options *o
         .model_path = config->model,
         .policy = config->policy,
         .device = config->device,
+        .cublaslt = config->cublaslt,
         .cpu_tier = strcmp(config->cpu_tier, "auto") == 0 ? NULL : config->cpu_tier,
         .threads = (uint32_t)config->threads,
         .max_batch_size = (uint32_t)config->max_batch_size,

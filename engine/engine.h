@@ -49,6 +49,7 @@ struct engine_options {
     bool weight_cache_beside;        /* keep packed weights beside the model's file … */
     const char *weight_cache_folder; /* … or, where that cannot be, here; NULL = nowhere */
     const char *device;              /* "cpu" | "cuda:N" | "auto" */
+    const char *cublaslt;            /* file of libcublasLt for CUDA; NULL = the loader's search */
     const char *cpu_tier;
     uint32_t threads;
     uint32_t max_batch_size;       /* 32 */

@@ -75,7 +75,8 @@ static enum engine_status engine_real_open_device(struct engine_real *real, char
                                                   size_t err_bytes) {
     struct device_options options = {.spec = real->options.device,
                                      .tier = real->options.cpu_tier,
-                                     .threads = real->options.threads};
+                                     .threads = real->options.threads,
+                                     .cublaslt = real->options.cublaslt};
     enum kernels_status status = device_open(&options, &real->device, err, err_bytes);
     if (status != KERNELS_OK) {
         return status == KERNELS_INVALID ? ENGINE_BAD_OPTION : ENGINE_NO_DEVICE;

@@ -6,17 +6,44 @@
 
 #include "kernels/backend.h"
 #include "kernels/cpu_device.h"
+#include "kernels/cuda_backend.h"
+
+#define DEVICE_INDEX_DIGITS 4u
+
+/* "cuda:N" */
+static bool device_parse_cuda(const char *spec, uint32_t *index) {
+    if (strncmp(spec, "cuda:", 5) != 0) {
+        return false;
+    }
+    const char *digits = spec + 5;
+    size_t count = strspn(digits, "0123456789");
+    *index = 0;
+    for (size_t i = 0; i < count && i < DEVICE_INDEX_DIGITS; i++) {
+        *index = *index * 10 + (uint32_t)(digits[i] - '0');
+    }
+    return count >= 1 && count <= DEVICE_INDEX_DIGITS && digits[count] == '\0';
+}
+
+/* A card that is there and cannot be used is no reason to compute on the CPU unasked. */
+static enum kernels_status device_open_auto(const struct device_options *options,
+                                            struct device **out, char *err, size_t err_bytes) {
+    enum kernels_status status = cuda_backend_open(0, options, out, err, err_bytes);
+    return status == KERNELS_NO_DEVICE ? cpu_device_open(options, out, err, err_bytes) : status;
+}
 
 enum kernels_status device_open(const struct device_options *options, struct device **out,
                                 char *err, size_t err_bytes) {
     *out = NULL;
     const char *spec = options->spec != NULL && options->spec[0] != '\0' ? options->spec : "auto";
-    if (strcmp(spec, "cpu") == 0 || strcmp(spec, "auto") == 0) {
+    uint32_t index;
+    if (strcmp(spec, "auto") == 0) {
+        return device_open_auto(options, out, err, err_bytes);
+    }
+    if (strcmp(spec, "cpu") == 0) {
         return cpu_device_open(options, out, err, err_bytes);
     }
-    if (strncmp(spec, "cuda:", 5) == 0) {
-        snprintf(err, err_bytes, "no CUDA device: this build has no CUDA back end");
-        return KERNELS_NO_DEVICE;
+    if (device_parse_cuda(spec, &index)) {
+        return cuda_backend_open(index, options, out, err, err_bytes);
     }
     snprintf(err, err_bytes, "device '%.64s' is unknown: use cpu, cuda:N or auto", spec);
     return KERNELS_NO_DEVICE;

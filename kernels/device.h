@@ -21,9 +21,10 @@ struct device_graph;
 struct kernel_ops;
 
 struct device_options {
-    const char *spec; /* "cpu", "cuda:N" or "auto" (a CUDA device if there is one, else the CPU) */
+    const char *spec; /* "cpu", "cuda:N" or "auto" (CUDA device 0 if there is one, else the CPU) */
     const char *tier; /* CPU only: "reference", "avx2", "avx512"; NULL or "" = by cpuid */
     uint32_t threads; /* CPU only: 0 = every core the process may use */
+    const char *cublaslt; /* CUDA only: path of libcublasLt; NULL or "" = the loader's search */
 };
 
 #define DEVICE_NAME_BYTES_MAX 128
@@ -42,7 +43,8 @@ struct device_info {
 };
 
 /* KERNELS_NO_DEVICE with the reason in err when the device, the tier or the instructions it needs
- * are absent (e.g. "no CUDA device: …", "tier avx512: this processor lacks avx512_vnni"). */
+ * are absent (e.g. "no CUDA device: …", "tier avx512: this processor lacks avx512_vnni"). A CUDA
+ * device that is there and cannot be used is an error of its own, for "auto", too. */
 enum kernels_status device_open(const struct device_options *options, struct device **out,
                                 char *err, size_t err_bytes) KERNELS_CHECK_RESULT;
 /* Accepts NULL. Everything allocated from it must have been freed. */

@@ -256,8 +256,10 @@ static void sampling(struct bench *bench, uint32_t rows, uint32_t top_k) {
 }
 
 int main(int argc, char **argv) {
-    const struct device_options options = {"cpu", argc > 1 ? argv[1] : NULL,
-                                           argc > 2 ? (uint32_t)strtoul(argv[2], NULL, 10) : 0};
+    const struct device_options options = {.spec = "cpu",
+                                           .tier = argc > 1 ? argv[1] : NULL,
+                                           .threads =
+                                               argc > 2 ? (uint32_t)strtoul(argv[2], NULL, 10) : 0};
     struct bench bench = {0};
     char err[256];
     if (device_open(&options, &bench.device, err, sizeof err) != KERNELS_OK) {

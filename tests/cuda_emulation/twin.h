@@ -58,7 +58,7 @@ template <typename T> class twin {
 class reference_device {
   public:
     reference_device() {
-        struct device_options options = {"cpu", "reference", 1};
+        struct device_options options = {"cpu", "reference", 1, nullptr};
         char err[256] = "";
         assert_int_equal(device_open(&options, &device_, err, sizeof err), KERNELS_OK);
         device_enter_thread(device_);

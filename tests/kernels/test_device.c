@@ -9,7 +9,7 @@
 #include "kernels/ops.h"
 
 static struct device *opened(const char *tier, uint32_t threads) {
-    const struct device_options options = {"cpu", tier, threads};
+    const struct device_options options = {.spec = "cpu", .tier = tier, .threads = threads};
     struct device *device = NULL;
     char err[256] = "";
     if (device_open(&options, &device, err, sizeof err) != KERNELS_OK) {
@@ -23,9 +23,12 @@ static void refuses_what_is_not_here_and_says_why(void **state) {
         struct device_options options;
         const char *said;
     } cases[] = {
-        {{"cuda:0", NULL, 1}, "no CUDA device: this build has no CUDA back end"},
-        {{"tpu", NULL, 1}, "device 'tpu' is unknown: use cpu, cuda:N or auto"},
-        {{"cpu", "sse9", 1}, "tier 'sse9' is unknown: use reference, avx2 or avx512"},
+        {{.spec = "cuda:0"}, "no CUDA device: this build has no CUDA back end"},
+        {{.spec = "tpu"}, "device 'tpu' is unknown: use cpu, cuda:N or auto"},
+        {{.spec = "cuda:"}, "device 'cuda:' is unknown: use cpu, cuda:N or auto"},
+        {{.spec = "cuda:0x"}, "device 'cuda:0x' is unknown: use cpu, cuda:N or auto"},
+        {{.spec = "cuda:12345"}, "device 'cuda:12345' is unknown: use cpu, cuda:N or auto"},
+        {{.spec = "cpu", .tier = "sse9"}, "tier 'sse9' is unknown: use reference, avx2 or avx512"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct device *device = (struct device *)(void *)&device;
@@ -65,7 +68,7 @@ static void runs_the_best_tier_of_a_processor_and_refuses_others_by_name(void **
 }
 
 static void refuses_more_threads_than_a_pool_has(void **state) {
-    const struct device_options options = {"cpu", "reference", 100000};
+    const struct device_options options = {.spec = "cpu", .tier = "reference", .threads = 100000};
     struct device *device = NULL;
     char err[256] = "";
     assert_int_equal(device_open(&options, &device, err, sizeof err), KERNELS_INVALID);
@@ -74,7 +77,7 @@ static void refuses_more_threads_than_a_pool_has(void **state) {
 }
 
 static void auto_is_the_cpu_where_no_card_is_built_in(void **state) {
-    const struct device_options options = {"auto", "reference", 1};
+    const struct device_options options = {.spec = "auto", .tier = "reference", .threads = 1};
     struct device *device = NULL;
     char err[256] = "";
     assert_int_equal(device_open(&options, &device, err, sizeof err), KERNELS_OK);

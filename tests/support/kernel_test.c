@@ -23,7 +23,8 @@ void kernel_test_each_of(const char *test_case, void (*body)(const struct kernel
     static const char lacks[] = "this processor lacks ";
     for (size_t i = 0; i < sizeof tiers / sizeof tiers[0]; i++) {
         for (uint32_t threads = 1; threads <= 3; threads++) {
-            const struct device_options options = {"cpu", tiers[i], threads};
+            const struct device_options options = {
+                .spec = "cpu", .tier = tiers[i], .threads = threads};
             struct kernel_test test = {0};
             char err[256] = "";
             if (device_open(&options, &test.device, err, sizeof err) != KERNELS_OK) {
