@@ -404,7 +404,7 @@ BENCH_MODEL ?= $(MODEL_FILE)
 BENCH_ARGS  ?=
 bench: deps                                       ## speed of the engine and of the pipeline on this machine
 	$(Q)$(SUBMAKE) all $(MODEL_FILE)
-	$(Q)$(PYTHON) tests/bench/run.py --solfleet $(PROGRAM) --model $(BENCH_MODEL) $(BENCH_ARGS)
+	$(Q).deps/venv/bin/python tests/bench/run.py --solfleet $(PROGRAM) --model $(BENCH_MODEL) $(BENCH_ARGS)
 
 BENCHES := $(SRC_bench:%.c=$(BUILD)/%)
 $(BENCHES): $(BUILD)/%: $(BUILD)/%.c.o $(LAYER_LIBS)

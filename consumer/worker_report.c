@@ -31,6 +31,11 @@ static struct averages worker_report_averages(const struct engine_stats *engine)
                              .wait_ms = (double)engine->wait_ns_total / CLOCK_NS_PER_MS / requests};
 }
 
+/* Time inside engine_step with rows to compute. */
+static uint64_t worker_report_busy_ms(const struct engine_stats *engine) {
+    return engine->busy_ns_total / CLOCK_NS_PER_MS;
+}
+
 /* Ends that Redis was not told of: kept for it when the worker ends, or dropped before. */
 static uint64_t worker_report_unwritten(const struct worker_stats *worker) {
     return worker->store.backlog_count + worker->store.dropped_total;
@@ -51,6 +56,8 @@ static void worker_report_text(FILE *out, const struct engine_stats *engine,
     fprintf(out, "batches of one      %" PRIu64 "\n", engine->batches_single);
     fprintf(out, "average wait        %.1f ms\n", average.wait_ms);
     fprintf(out, "buffer size         %u\n", engine->queued_count);
+    fprintf(out, "steps               %" PRIu64 "\n", engine->steps_total);
+    fprintf(out, "busy in steps       %" PRIu64 " ms\n", worker_report_busy_ms(engine));
     fprintf(out, "tokens reused       %" PRIu64 "\n", engine->cached_tokens_total);
     fprintf(out, "preemptions         %" PRIu64 "\n", engine->preemptions_total);
     fprintf(out, "tokens recomputed   %" PRIu64 "\n", engine->recomputed_tokens_total);
@@ -101,9 +108,11 @@ static void worker_report_json(FILE *out, const struct engine_stats *engine,
     fprintf(out,
             "{\"total_requests\":%" PRIu64 ",\"total_batches\":%" PRIu64
             ",\"average_batch_size\":%.3f,\"largest_batch\":%u,\"batches_of_one\":%" PRIu64
-            ",\"average_wait_ms\":%.3f,\"buffer_size\":%u,\"cuts\":{",
+            ",\"average_wait_ms\":%.3f,\"buffer_size\":%u,\"steps\":%" PRIu64
+            ",\"engine_busy_ms\":%" PRIu64 ",\"cuts\":{",
             engine->requests_total, engine->batches_total, average.batch_size,
-            engine->batch_size_max, engine->batches_single, average.wait_ms, engine->queued_count);
+            engine->batch_size_max, engine->batches_single, average.wait_ms, engine->queued_count,
+            engine->steps_total, worker_report_busy_ms(engine));
     for (int i = 0; i < ENGINE_CUT_COUNT; i++) {
         fprintf(out, "%s\"%s\":%" PRIu64, i > 0 ? "," : "", engine_cut_name((enum engine_cut)i),
                 engine->cuts[i]);

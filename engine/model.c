@@ -1,6 +1,7 @@
 #include "engine/model.h"
 
 #include <assert.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -122,6 +123,7 @@ enum model_status model_open(const struct model_options *options, struct device 
         status = model_load(model, gguf, options, detail, sizeof detail);
     }
     gguf_close(gguf);
+    (void)malloc_trim(0); /* names and matrices under way: free, but scattered over the heap */
     if (status != MODEL_OK) {
         snprintf(err, err_bytes, "%s: %s", options->path, detail);
         model_close(model);

@@ -20,6 +20,15 @@ def machine_name():
     return os.uname().machine
 
 
+def cpu_tiers():
+    """Ours that this machine can run, the best first."""
+    text = pathlib.Path("/proc/cpuinfo").read_text()
+    flags = set(re.search(r"^flags\s*:(.*)$", text, re.M)[1].split())
+    needed = {"avx512": {"avx512f", "avx512bw", "avx512vl", "avx512dq", "avx512_vnni"},
+              "avx2": {"avx2", "fma", "f16c"}}
+    return [tier for tier, wanted in needed.items() if wanted <= flags]
+
+
 def measure(program, *arguments):
     """The documents that one run prints; ends everything when it fails."""
     command = [str(word) for word in (program, "bench", *arguments, "--json")]

@@ -16,13 +16,13 @@ import pathlib
 import sys
 import tempfile
 
-from report import ROOT, keep, machine_name
+from report import ROOT, cpu_tiers, keep, machine_name
 
 sys.path.insert(0, str(ROOT / "tests" / "support"))
 
 from services import KafkaServer, RedisServer  # noqa: E402
 
-MEASUREMENTS = ("engine", "delivery", "pipeline")  # in this order
+MEASUREMENTS = ("engine", "delivery", "pipeline", "busy", "memory", "humaneval", "speculation")  # in this order
 
 
 class Bench:
@@ -32,6 +32,8 @@ class Bench:
         self.program, self.model, self.quick = options.solfleet, options.model, options.quick
         self.folder = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory()))
         self.stack = stack
+        self.tiers = cpu_tiers()
+        self.turns = options.turns
 
     @functools.cached_property
     def kafka(self):
@@ -57,6 +59,7 @@ def main():
     parser.add_argument("--only", type=names, default=MEASUREMENTS, metavar="WHAT[,WHAT]",
                         help=f"of {', '.join(MEASUREMENTS)}")
     parser.add_argument("--quick", action="store_true", help="few tokens and jobs: does it run?")
+    parser.add_argument("--turns", type=int, default=3, help="of what is measured in turn (A B A B)")
     options = parser.parse_args()
     machine = machine_name()
     print(machine)

@@ -13,7 +13,8 @@ PIPELINE_KEYS = {"jobs_per_s", "tokens_per_s", "engine_share", "within_slo_share
 
 
 def bench(solfleet, *arguments, code=0, timeout_s=120):
-    done = subprocess.run([solfleet, "bench", *arguments], capture_output=True, text=True,
+    command = [solfleet, "bench", *(str(word) for word in arguments)]
+    done = subprocess.run(command, capture_output=True, text=True,
                           timeout=timeout_s, check=False)
     assert done.returncode == code, done.stderr + done.stdout
     return done
@@ -33,6 +34,22 @@ def test_engine_prints_a_line_for_each_batch_size(solfleet):
         assert line["precision"] == "int8"
         assert line["decode_tokens_per_s"] > 0 and line["prefill_tokens_per_s"] > 0
         assert line["peak_bytes"] > 100_000_000  # the weights at least
+
+
+def test_engine_stays_within_what_the_plan_allows(solfleet):
+    """At its most, loading included: 1.1 times the weights, KV, 64 MiB; and at 32 x 256 tokens."""
+    batch, prompt_tokens, completion_tokens, most_bytes = 32, 252, 4, 390 << 20
+    [line] = documents(bench(solfleet, "engine", "--model", MODEL, "--batch", batch, "--json",
+                             "--prompt-tokens", prompt_tokens, "--completion-tokens",
+                             completion_tokens, "--repetitions", "1"))
+    model = subprocess.run([solfleet, "model", MODEL, "--json", "--max-batch-size", str(batch),
+                            "--max-model-len", str(prompt_tokens + completion_tokens)],
+                           capture_output=True, text=True, check=True)
+    plan = json.loads(model.stdout)["plan"]
+    weights = sum(plan[f"{name}_bytes"]
+                  for name in ("block_weight", "embedding", "head", "sketch"))
+    assert line["peak_bytes"] <= 1.1 * weights + plan["kv_bytes"] + (64 << 20)
+    assert line["peak_bytes"] <= most_bytes
 
 
 def test_engine_refuses_what_it_cannot_measure(solfleet):

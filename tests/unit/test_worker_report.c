@@ -9,7 +9,7 @@
 #include "tests/support/test.h"
 
 static char *report(bool json, const struct worker_stats *stats) {
-    struct engine_stats engine = {0};
+    struct engine_stats engine = {.steps_total = 12, .busy_ns_total = 34567890};
     char *text = NULL;
     size_t size;
     FILE *out = open_memstream(&text, &size);
@@ -35,6 +35,15 @@ static void tells_what_was_done_without_redis(void **state) {
     free(text);
 }
 
+static void tells_how_long_the_engine_was_busy(void **state) {
+    char *text = report(false, &troubled), *json = report(true, &troubled);
+    assert_non_null(strstr(text, "steps               12\n"));
+    assert_non_null(strstr(text, "busy in steps       34 ms\n"));
+    assert_non_null(strstr(json, "\"steps\":12,\"engine_busy_ms\":34,"));
+    free(text);
+    free(json);
+}
+
 static void is_one_json_document_if_asked_for_it(void **state) {
     static const char redis[] =
         "\"redis\":{\"connections\":2,\"claims_unanswered\":7,\"answered_late\":5,"
@@ -51,4 +60,5 @@ static void is_one_json_document_if_asked_for_it(void **state) {
 }
 
 TEST_MAIN(cmocka_unit_test(tells_what_was_done_without_redis),
+          cmocka_unit_test(tells_how_long_the_engine_was_busy),
           cmocka_unit_test(is_one_json_document_if_asked_for_it))
