@@ -88,7 +88,8 @@ struct config {
     const char *model, *policy, *device, *cublaslt, *cpu_tier;
     int64_t threads;
     int64_t kv_cache_bytes;
-    bool prefix_cache, head_sketch;
+    double gpu_memory_utilization;
+    bool prefix_cache, head_sketch, graphs;
     const char *weight_cache;
     int64_t null_completion_tokens, null_answer_bytes, null_delay_us;
 

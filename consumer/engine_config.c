@@ -56,8 +56,10 @@ void engine_config_options(const struct config *config, struct engine_options *o
         .repetition_cycle_tokens = (uint32_t)config->repetition_cycle_tokens,
         .repetition_tokens = (uint32_t)config->repetition_tokens,
         .head_sketch_off = !config->head_sketch,
+        .graphs_off = !config->graphs,
         .prefix_cache_off = !config->prefix_cache,
         .kv_cache_bytes = (size_t)config->kv_cache_bytes,
+        .gpu_memory_utilization = config->gpu_memory_utilization,
         .progress_interval_ms = config->progress_interval_ms};
 }
 

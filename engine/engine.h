@@ -68,11 +68,14 @@ struct engine_options {
     bool poison_pages;                /* tests: fill KV pages with NaN before they are used */
     const struct forward_tap *tap;    /* tests: sees logits; borrowed; see forward.h */
     bool head_sketch_off;             /* compute every logit, with no INT8 copy of the head */
+    bool graphs_off;                  /* launch decode steps op by op, even where graphs are */
     bool prefix_cache_off;            /* compute every prompt whole, though others began alike */
-    size_t kv_cache_bytes;        /* 0: room for max_running sequences of max_model_len, bounded */
-    int64_t progress_interval_ms; /* 250: at most one progress event a job in this time */
-    struct clock *clock;          /* borrowed; NULL = the real one */
-    struct log *log;              /* borrowed; NULL = silent */
+    size_t kv_cache_bytes; /* 0: room for max_running sequences of max_model_len, bounded; on
+                                      a card, all that is left of its share */
+    double gpu_memory_utilization; /* 0.9: of the card's free memory, what an engine may take */
+    int64_t progress_interval_ms;  /* 250: at most one progress event a job in this time */
+    struct clock *clock;           /* borrowed; NULL = the real one */
+    struct log *log;               /* borrowed; NULL = silent */
 };
 
 /* A deadline (job.deadline_ns, a moment of the engine's clock) holds through every stage: what is

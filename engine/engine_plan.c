@@ -14,6 +14,7 @@
 #define ENGINE_PLAN_DELAY_MS_MAX 3600000
 #define ENGINE_PLAN_AGEING_MS_MAX 3600000
 #define ENGINE_PLAN_FREE_SHARE 4 /* the default KV cache takes at most this part of free memory */
+#define ENGINE_PLAN_GPU_SHARE 0.9
 
 /* ---------------------------------------------------------------- options */
 
@@ -47,6 +48,9 @@ void engine_plan_fill_defaults(struct engine_options *options) {
     options->repetition_cycles = options->repetition_cycles != 0 ? options->repetition_cycles : 8;
     engine_plan_default(&options->repetition_cycle_tokens, 64);
     engine_plan_default(&options->repetition_tokens, 256);
+    if (options->gpu_memory_utilization <= 0) {
+        options->gpu_memory_utilization = ENGINE_PLAN_GPU_SHARE;
+    }
     if (options->progress_interval_ms == 0) {
         options->progress_interval_ms = 250;
     }
@@ -92,6 +96,11 @@ enum engine_status engine_plan_check(const struct engine_options *options,
             return ENGINE_BAD_OPTION;
         }
     }
+    if (options->gpu_memory_utilization > 1) {
+        snprintf(err, err_bytes, "gpu_memory_utilization is %g: more than 0, up to 1",
+                 options->gpu_memory_utilization);
+        return ENGINE_BAD_OPTION;
+    }
     if (options->model_path == NULL || options->model_path[0] == '\0') {
         snprintf(err, err_bytes, "no model is given");
         return ENGINE_BAD_OPTION;
@@ -117,11 +126,9 @@ enum engine_status engine_plan_model_status(enum model_status status) {
 
 /* ---------------------------------------------------------------- plan */
 
-static void engine_plan_buckets(struct engine_plan *plan, const struct device *device,
+static void engine_plan_buckets(struct engine_plan *plan, const struct device_info *info,
                                 uint32_t rows_max) {
-    struct device_info info;
-    device_describe(device, &info);
-    if (!info.fixed_row_shapes) {
+    if (!info->fixed_row_shapes) {
         return;
     }
     for (uint32_t rows = 1; rows < rows_max; rows *= 2) {
@@ -146,16 +153,43 @@ static struct batch_limits engine_plan_batch_limits(const struct engine_options 
                                              (context < vocabulary ? context : vocabulary)};
 }
 
-/* Pages for max_running whole contexts, within a quarter of the free memory, but for one context at
- * least; or what kv_cache_bytes asks for. The scratch page is included. */
-static uint32_t engine_plan_pages(const struct engine_options *options, size_t free_bytes,
-                                  uint32_t slot_pages, size_t page_bytes) {
+/* The host's memory is shared with everything else; a card's is the engine's, but for what the
+ * driver, graphs and a neighbour may want. */
+static size_t engine_plan_budget(const struct engine_options *options,
+                                 const struct device_info *info, size_t free_bytes) {
+    return info->memory_is_host || free_bytes == SIZE_MAX
+               ? free_bytes
+               : (size_t)((double)free_bytes * options->gpu_memory_utilization);
+}
+
+/* Pages when nobody says how many, the scratch page included: for max_running whole contexts; on
+ * the host within a quarter of the free memory, on a card as many as there is room for, since
+ * prompts that come again use them, too. For one context at least: the caller finds that it does
+ * not fit. */
+static size_t engine_plan_default_pages(const struct engine_plan *plan,
+                                        const struct engine_options *options,
+                                        const struct device_info *info, uint32_t slot_pages) {
     size_t wanted = (size_t)options->max_running * slot_pages + 1;
-    size_t share = free_bytes / ENGINE_PLAN_FREE_SHARE / page_bytes;
+    size_t others = plan->model.total_bytes + plan->forward.total_bytes;
+    size_t room = plan->budget_bytes > others ? plan->budget_bytes - others : 0;
+    if (info->memory_is_host) {
+        room = plan->budget_bytes / ENGINE_PLAN_FREE_SHARE;
+    } else if (!options->prefix_cache_off && plan->budget_bytes != SIZE_MAX) {
+        wanted = SIZE_MAX;
+    }
+    size_t share = room / plan->model.page_bytes;
     size_t count = wanted < share ? wanted : share;
-    count = count > (size_t)slot_pages + 1 ? count : (size_t)slot_pages + 1;
+    return count > (size_t)slot_pages + 1 ? count : (size_t)slot_pages + 1;
+}
+
+/* Those, or what kv_cache_bytes asks for. `plan->forward` is that of no pages. */
+static uint32_t engine_plan_pages(const struct engine_plan *plan,
+                                  const struct engine_options *options,
+                                  const struct device_info *info, uint32_t slot_pages) {
+    size_t wanted = (size_t)options->max_running * slot_pages + 1;
+    size_t count = engine_plan_default_pages(plan, options, info, slot_pages);
     if (options->kv_cache_bytes > 0) {
-        count = options->kv_cache_bytes / page_bytes;
+        count = options->kv_cache_bytes / plan->model.page_bytes;
         if (options->prefix_cache_off && count > wanted) {
             count = wanted; /* more could never be used */
         }
@@ -166,7 +200,7 @@ static uint32_t engine_plan_pages(const struct engine_options *options, size_t f
 
 static void engine_plan_forward(struct engine_plan *plan, const struct engine_options *options,
                                 const struct model_config *config, const struct device *device,
-                                size_t free_bytes) {
+                                const struct device_info *info) {
     struct kv_form kv = model_plan_kv_form(config, plan->model_options.policy);
     struct forward_options *forward = &plan->forward_options;
     *forward = (struct forward_options){
@@ -176,8 +210,8 @@ static void engine_plan_forward(struct engine_plan *plan, const struct engine_op
         .head_sketch = plan->model.sketch_bytes > 0,
         .poison_pages = options->poison_pages,
         .tap = options->tap};
-    forward->page_count = engine_plan_pages(options, free_bytes, forward->limits.slot_pages_max,
-                                            plan->model.page_bytes);
+    forward_make_plan(config, &kv, device, forward, &plan->forward);
+    forward->page_count = engine_plan_pages(plan, options, info, forward->limits.slot_pages_max);
     forward_make_plan(config, &kv, device, forward, &plan->forward);
     plan->total_bytes = plan->model.total_bytes + plan->forward.total_bytes;
 }
@@ -186,8 +220,10 @@ enum engine_status engine_plan_make(struct engine_plan *plan, struct engine_opti
                                     enum model_policy policy, const struct model_config *config,
                                     const struct device *device, size_t free_bytes, char *err,
                                     size_t err_bytes) {
-    *plan = (struct engine_plan){.total_bytes = 0};
-    engine_plan_buckets(plan, device,
+    struct device_info info;
+    device_describe(device, &info);
+    *plan = (struct engine_plan){.budget_bytes = engine_plan_budget(options, &info, free_bytes)};
+    engine_plan_buckets(plan, &info,
                         engine_plan_batch_limits(options, config->vocabulary).rows_max);
     enum model_status status = model_plan_length(config, &options->max_model_len, err, err_bytes);
     if (status == MODEL_OK) {
@@ -202,6 +238,6 @@ enum engine_status engine_plan_make(struct engine_plan *plan, struct engine_opti
     if (status != MODEL_OK) {
         return engine_plan_model_status(status);
     }
-    engine_plan_forward(plan, options, config, device, free_bytes);
+    engine_plan_forward(plan, options, config, device, &info);
     return ENGINE_OK;
 }

@@ -20,6 +20,7 @@ struct engine_plan {
     struct model_plan model;
     struct forward_plan forward;
     size_t total_bytes;
+    size_t budget_bytes; /* what the engine may take: more total_bytes than this do not fit */
     uint32_t row_buckets[ENGINE_PLAN_BUCKETS_MAX];
     uint32_t row_bucket_count; /* 0 where the device computes any number of rows as it stands */
 };
@@ -31,8 +32,9 @@ enum engine_status engine_plan_check(const struct engine_options *options,
     __attribute__((warn_unused_result));
 
 /* The plan for filled and checked options; a max_model_len of 0 becomes the default. The KV cache
- * takes no more than a part of free_bytes by default; whether everything fits is the caller's to
- * ask. BAD_OPTION: max_model_len; BAD_MODEL: a form that the back end lacks. */
+ * takes no more than a part of free_bytes by default (SIZE_MAX: no bound, whole contexts); whether
+ * everything fits is the caller's to ask. BAD_OPTION: max_model_len; BAD_MODEL: a form that the
+ * back end lacks. */
 enum engine_status engine_plan_make(struct engine_plan *plan, struct engine_options *options,
                                     enum model_policy policy, const struct model_config *config,
                                     const struct device *device, size_t free_bytes, char *err,

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "engine/clock.h"
+#include "engine/engine_fit.h"
 #include "engine/engine_step.h"
 #include "engine/log.h"
 
@@ -29,6 +30,7 @@ static void engine_real_log_plan(const struct engine_real *real) {
                          log_int("workspace_bytes", (int64_t)plan->forward.workspace_bytes),
                          log_int("batch_bytes", (int64_t)(2 * plan->forward.batch_bytes)),
                          log_int("total_bytes", (int64_t)plan->total_bytes),
+                         log_int("budget_bytes", (int64_t)plan->budget_bytes),
                          log_int("free_bytes", (int64_t)real->device_info.memory_free_bytes),
                          log_int("kv_pages", plan->forward_options.page_count),
                          log_int("max_model_len", real->options.max_model_len)));
@@ -58,12 +60,9 @@ static enum engine_status engine_real_make_plan(struct engine_real *real, enum m
     plan->model_options.cache_beside = options->weight_cache_beside;
     plan->model_options.cache_folder = options->weight_cache_folder;
     engine_real_log_plan(real);
-    if (plan->total_bytes > real->device_info.memory_free_bytes) {
-        snprintf(err, err_bytes,
-                 "%s needs %zu bytes (weights %zu, KV cache %zu) and the device has %zu free: "
-                 "lower kv_cache_bytes, max_running or max_model_len",
-                 options->model_path, plan->total_bytes, plan->model.total_bytes,
-                 plan->forward.kv_bytes, real->device_info.memory_free_bytes);
+    if (plan->total_bytes > plan->budget_bytes) {
+        engine_fit_explain(plan, options, &config, real->device,
+                           real->device_info.memory_free_bytes, err, err_bytes);
         return ENGINE_NO_DEVICE;
     }
     return ENGINE_OK;
@@ -150,6 +149,27 @@ static enum engine_status engine_real_warm_up(struct engine_real *real, uint32_t
     return ENGINE_OK;
 }
 
+/* Every row bucket once, so that plans are made and modules loaded, then the graphs of decode
+ * steps. */
+static enum engine_status engine_real_get_ready(struct engine_real *real, char *err,
+                                                size_t err_bytes) {
+    enum engine_status status = ENGINE_OK;
+    if (real->plan.row_bucket_count == 0) {
+        return engine_real_warm_up(real, 1, err, err_bytes);
+    }
+    for (uint32_t i = 0; i < real->plan.row_bucket_count && status == ENGINE_OK; i++) {
+        status = engine_real_warm_up(real, real->plan.row_buckets[i], err, err_bytes);
+    }
+    if (status == ENGINE_OK && real->device_info.has_graphs && !real->options.graphs_off &&
+        forward_capture(real->forward, err, err_bytes) != FORWARD_OK) {
+        return ENGINE_FAILED;
+    }
+    log_write(real->base.log, LOG_LEVEL_INFO, "engine.ready",
+              LOG_FIELDS(log_int("row_buckets", real->plan.row_bucket_count),
+                         log_int("graphs", forward_graph_count(real->forward))));
+    return status;
+}
+
 static enum engine_status engine_real_open_forward(struct engine_real *real, char *err,
                                                    size_t err_bytes) {
     enum forward_status status =
@@ -164,17 +184,7 @@ static enum engine_status engine_real_open_forward(struct engine_real *real, cha
         snprintf(err, err_bytes, "no memory for the tables of %u tickets", real->base.tickets_max);
         return ENGINE_NO_DEVICE;
     }
-    if (real->plan.row_bucket_count == 0) {
-        return engine_real_warm_up(real, 1, err, err_bytes);
-    }
-    for (uint32_t i = 0; i < real->plan.row_bucket_count; i++) {
-        enum engine_status warm =
-            engine_real_warm_up(real, real->plan.row_buckets[i], err, err_bytes);
-        if (warm != ENGINE_OK) {
-            return warm;
-        }
-    }
-    return ENGINE_OK;
+    return engine_real_get_ready(real, err, err_bytes);
 }
 
 static void engine_real_log_cache(const struct engine_real *real) {

@@ -6,8 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/forward_graphs.h"
 #include "engine/forward_memory.h"
 #include "engine/forward_needs.h"
+#include "engine/forward_pass.h"
 
 #define FORWARD_LOGITS_ROWS 32u /* of forward_run_logits at a time */
 
@@ -17,15 +19,11 @@ struct forward {
     const struct kernel_ops *ops; /* borrowed */
     struct forward_options options;
     struct forward_memory memory;
-    float *logits;        /* device f32 [FORWARD_LOGITS_ROWS, V]; made when first needed */
-    float *tapped;        /* host f32 [sampled_max, V]; NULL without a tap */
-    const char *fault_op; /* what a pass failed in */
+    struct forward_graphs graphs; /* of whole passes, sampling included */
+    float *logits;                /* device f32 [FORWARD_LOGITS_ROWS, V]; made when first needed */
+    float *tapped;                /* host f32 [sampled_max, V]; NULL without a tap */
+    const char *fault_op;         /* what a pass failed in */
     enum kernels_status fault;
-};
-
-/* What one pass tells the kernels by value: rounded up to buckets where the device wants that. */
-struct forward_pass {
-    uint32_t rows, segments, sampled, context_max;
 };
 
 /* ---------------------------------------------------------------- calls */
@@ -41,11 +39,16 @@ static bool forward_note(struct forward *forward, const char *op, enum kernels_s
 #define FORWARD_CALL(forward, op, arguments) \
     forward_note((forward), #op, (forward)->ops->op((forward)->device, (arguments)))
 
+/* What failed, with the device's own words where it is the device. */
 static enum forward_status forward_fault(const struct forward *forward, char *err,
                                          size_t err_bytes) {
     static const char *const meanings[] = {
         "ok", "an argument is wrong", "unsupported", "no memory", "no device", "the device failed"};
-    snprintf(err, err_bytes, "%s: %s", forward->fault_op, meanings[forward->fault]);
+    char words[256] = "";
+    bool is_lost = forward->fault == KERNELS_FAILED &&
+                   device_sync(forward->device, words, sizeof words) != KERNELS_OK;
+    snprintf(err, err_bytes, "%s: %s%s%s", forward->fault_op, meanings[forward->fault],
+             is_lost ? ": " : "", is_lost ? words : "");
     return FORWARD_FAILED;
 }
 
@@ -279,58 +282,6 @@ static bool forward_sample(struct forward *forward, const struct forward_pass *p
 
 /* ---------------------------------------------------------------- a batch in, tokens out */
 
-static uint32_t forward_next_power(uint32_t value, uint32_t max) {
-    uint32_t power = 1;
-    while (power < value) {
-        power *= 2;
-    }
-    return power < max ? power : max;
-}
-
-static struct forward_pass forward_make_pass(const struct forward *forward,
-                                             const struct batch *batch) {
-    const struct forward_options *options = &forward->options;
-    struct forward_pass pass = {.rows = batch->row_count,
-                                .segments = batch->segment_count,
-                                .sampled = batch->sampled_count,
-                                .context_max = batch->context_max};
-    if (options->row_bucket_count == 0) {
-        return pass;
-    }
-    for (uint32_t i = options->row_bucket_count; i-- > 0;) {
-        if (options->row_buckets[i] >= batch->row_count) {
-            pass.rows = options->row_buckets[i];
-        }
-    }
-    pass.segments = options->limits.slots_max + 1;
-    pass.sampled =
-        pass.sampled == 0 ? 0 : forward_next_power(pass.sampled, options->limits.sampled_max);
-    pass.context_max =
-        forward_next_power(pass.context_max, options->limits.slot_pages_max * KV_PAGE_TOKENS);
-    return pass;
-}
-
-/* Rows, segments and samples up to the buckets: they compute something that nobody reads. */
-static void forward_pad(const struct forward *forward, const struct batch *batch,
-                        const struct forward_pass *pass, struct forward_inputs *in) {
-    for (uint32_t i = batch->row_count; i < pass->rows; i++) {
-        in->token[i] = 0;
-        in->position[i] = 0;
-        in->slot[i] = (int32_t)forward->options.limits.slots_max;
-    }
-    for (uint32_t i = batch->segment_count; i < pass->segments; i++) {
-        in->segment_begin[i + 1] = (int32_t)batch->row_count;
-    }
-    for (uint32_t i = batch->sampled_count; i < pass->sampled; i++) {
-        in->sampled_row[i] = 0;
-        in->temperature[i] = 0.0f;
-        in->repetition[i] = 1.0f;
-        in->presence[i] = 0.0f;
-        in->frequency[i] = 0.0f;
-        in->seen_begin[i + 1] = in->seen_begin[batch->sampled_count];
-    }
-}
-
 static bool forward_copy_in(struct forward *forward, void *to, const void *from, size_t bytes) {
     return bytes == 0 ||
            forward_note(forward, "copy in",
@@ -348,7 +299,7 @@ static bool forward_upload(struct forward *forward, const struct batch *batch,
 #undef FORWARD_STAGE
     memcpy(in->seen_id, batch->seen_id, seen_bytes);
     memcpy(in->seen_count, batch->seen_count, seen_bytes);
-    forward_pad(forward, batch, pass, in);
+    forward_pass_pad(pass, batch, in);
     return forward_copy_in(forward, memory->inputs.token, in->token, memory->fixed_input_bytes) &&
            forward_copy_in(forward, memory->inputs.seen_id, in->seen_id, seen_bytes) &&
            forward_copy_in(forward, memory->inputs.seen_count, in->seen_count, seen_bytes) &&
@@ -429,7 +380,7 @@ static enum forward_status forward_reserve_logits(struct forward *forward, char 
 enum forward_status forward_run_logits(struct forward *forward, struct batch *batch, float *logits,
                                        char *err, size_t err_bytes) {
     enum forward_status status = forward_reserve_logits(forward, err, err_bytes);
-    struct forward_pass pass = forward_make_pass(forward, batch);
+    struct forward_pass pass = forward_pass_make(&forward->options, batch);
     if (status != FORWARD_OK) {
         return status;
     }
@@ -460,12 +411,20 @@ static enum forward_status forward_show_logits(struct forward *forward, const st
     return status;
 }
 
+/* By one launch where the pass was captured, else op by op: the same kernels, the same bits. */
+static bool forward_launch(struct forward *forward, const struct forward_pass *pass) {
+    struct device_graph *graph = forward_graphs_find(&forward->graphs, pass);
+    if (graph != NULL) {
+        return forward_note(forward, "graph", device_graph_launch(forward->device, graph));
+    }
+    return forward_body(forward, pass) && forward_sample(forward, pass);
+}
+
 enum forward_status forward_run(struct forward *forward, struct batch *batch, char *err,
                                 size_t err_bytes) {
-    struct forward_pass pass = forward_make_pass(forward, batch);
+    struct forward_pass pass = forward_pass_make(&forward->options, batch);
     assert(batch->row_count > 0);
-    if (!forward_upload(forward, batch, &pass) || !forward_body(forward, &pass) ||
-        !forward_sample(forward, &pass)) {
+    if (!forward_upload(forward, batch, &pass) || !forward_launch(forward, &pass)) {
         return forward_fault(forward, err, err_bytes);
     }
     enum forward_status status = forward_download(forward, batch, err, err_bytes);
@@ -473,6 +432,40 @@ enum forward_status forward_run(struct forward *forward, struct batch *batch, ch
         status = forward_show_logits(forward, batch, err, err_bytes);
     }
     return status;
+}
+
+/* ---------------------------------------------------------------- graphs */
+
+/* The capture is ended whatever happened in it, else nothing could follow it. */
+static bool forward_capture_pass(struct forward *forward, const struct forward_pass *pass) {
+    struct device_graph *graph = NULL;
+    if (!forward_note(forward, "begin of a capture", device_graph_begin(forward->device))) {
+        return false;
+    }
+    bool is_whole = forward_body(forward, pass) && forward_sample(forward, pass);
+    enum kernels_status ended = device_graph_end(forward->device, &graph);
+    if (is_whole && !forward_note(forward, "end of a capture", ended)) {
+        return false;
+    }
+    if (!is_whole || !forward_graphs_add(&forward->graphs, pass, graph)) {
+        device_graph_close(forward->device, graph);
+        return is_whole && forward_note(forward, "a list of graphs", KERNELS_NO_MEMORY);
+    }
+    return true;
+}
+
+enum forward_status forward_capture(struct forward *forward, char *err, size_t err_bytes) {
+    struct forward_pass pass;
+    for (uint32_t i = 0; forward_pass_decode(&forward->options, i, &pass); i++) {
+        if (!forward_capture_pass(forward, &pass)) {
+            return forward_fault(forward, err, err_bytes);
+        }
+    }
+    return FORWARD_OK;
+}
+
+uint32_t forward_graph_count(const struct forward *forward) {
+    return forward->graphs.count;
 }
 
 /* ---------------------------------------------------------------- open and close */
@@ -528,6 +521,7 @@ enum forward_status forward_open(const struct model *model, const struct forward
     forward->device = model->device;
     forward->ops = device_ops(model->device);
     forward->options = *options;
+    forward_graphs_init(&forward->graphs, forward->device);
     status = forward_memory_open(&forward->memory, model, options, err, err_bytes);
     if (status == FORWARD_OK && options->poison_pages &&
         !forward_note(forward, "fill",
@@ -550,6 +544,7 @@ void forward_close(struct forward *forward) {
     if (forward == NULL) {
         return;
     }
+    forward_graphs_deinit(&forward->graphs);
     device_free(forward->device, DEVICE_MEMORY, forward->logits);
     forward_memory_close(&forward->memory);
     free(forward->tapped);

@@ -66,6 +66,13 @@ enum forward_status forward_poison_page(struct forward *forward, uint32_t page, 
 enum forward_status forward_run(struct forward *forward, struct batch *batch, char *err,
                                 size_t err_bytes) __attribute__((warn_unused_result));
 
+/* Records the passes of decode steps, one for each bucket of rows and of context, which forward_run
+ * then launches whole. Nothing where the device wants no fixed shapes. The device must have graphs,
+ * and every row bucket must have run once, so that nothing is left to be made in a capture. */
+enum forward_status forward_capture(struct forward *forward, char *err, size_t err_bytes)
+    __attribute__((warn_unused_result));
+uint32_t forward_graph_count(const struct forward *forward);
+
 /* Runs every row and gives the logits of the sampled rows instead of tokens: host f32
  * [sampled_count, vocabulary], written to the caller's array. For compare and tests. */
 enum forward_status forward_run_logits(struct forward *forward, struct batch *batch, float *logits,

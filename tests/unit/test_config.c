@@ -167,14 +167,14 @@ static void warns_of_a_variable_that_is_nearly_an_option(void **state) {
 
 static void says_what_names_of_other_servers_are_called_here(void **state) {
     assert_int_equal(read_words(NULL, ENVIRONMENT("SOLFLEET_TEMPERATURE=1", "TOP_P=1",
-                                                  "SOLFLEET_GPU_MEMORY_UTILIZATION=0.9")),
+                                                  "SOLFLEET_STOP_TOKEN_ID=9")),
                      CONFIG_OK);
     assert_int_equal(config.warning_count, 2); /* TOP_P may be anybody's */
     assert_non_null(strstr(config.warnings[0], "here it is SOLFLEET_DEFAULT_TEMPERATURE"));
-    assert_non_null(strstr(config.warnings[1], "here it is SOLFLEET_KV_CACHE_BYTES"));
+    assert_non_null(strstr(config.warnings[1], "here it is SOLFLEET_DEFAULT_STOP_TOKEN_IDS"));
     assert_true(config.default_temperature == 0.7);
-    refuses("unknown option --gpu-memory-utilization: did you mean --kv-cache-bytes?",
-            READ("--gpu-memory-utilization", "0.9"));
+    refuses("unknown option --stop-token-id: did you mean --default-stop-token-ids?",
+            READ("--stop-token-id", "9"));
     refuses("unknown option --max-num-seqs: did you mean --max-batch-size?",
             READ("--max-num-seqs=9"));
 }

@@ -1,9 +1,12 @@
-/* engine/engine_plan: what is reserved, on a tiny Llama of any depth. */
+/* engine/engine_plan and engine_fit: what is reserved, on a tiny Llama of any depth, and what is
+ * said when there is not enough. */
 #include "engine/engine_plan.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/engine_fit.h"
+#include "kernels/backend.h"
 #include "tests/support/test.h"
 #include "tests/support/tiny_llama.h"
 
@@ -18,6 +21,27 @@ static int open_device(void **state) {
 static int close_device(void **state) {
     device_close(device);
     return 0;
+}
+
+/* The CPU's device, told to be one with memory of its own that wants few shapes. */
+static const struct backend *cpu_backend;
+static struct backend card_backend;
+
+static void describe_card(const struct device *card, struct device_info *info) {
+    cpu_backend->describe(card, info);
+    info->memory_is_host = false;
+    info->fixed_row_shapes = true;
+}
+
+static void become_card(void) {
+    cpu_backend = device->backend;
+    card_backend = *cpu_backend;
+    card_backend.describe = describe_card;
+    device->backend = &card_backend;
+}
+
+static void become_cpu(void) {
+    device->backend = cpu_backend;
 }
 
 static struct model_config config_of(uint32_t layers, uint32_t context_tokens) {
@@ -92,6 +116,71 @@ static void plans_pages_for_whole_contexts_within_a_share_of_what_is_free(void *
     assert_int_equal(plan.forward_options.page_count, 1 + 4 * 32);
 }
 
+static void takes_what_is_left_of_its_share_of_a_card(void **state) {
+    struct model_config config = config_of(2, 1024);
+    struct engine_options options = {.max_running = 4, .max_model_len = 512};
+    struct engine_plan plan, half;
+    become_card();
+    make(&plan, options, &config, (size_t)64 << 20);
+    assert_int_equal(plan.budget_bytes, (size_t)((64 << 20) * 0.9));
+    assert_true(plan.total_bytes <= plan.budget_bytes);
+    assert_true(plan.total_bytes + plan.model.page_bytes > plan.budget_bytes);
+    assert_true(plan.forward_options.page_count > 1 + 4 * 32);
+    options.gpu_memory_utilization = 0.5;
+    make(&half, options, &config, (size_t)64 << 20);
+    assert_int_equal(half.budget_bytes, 32 << 20);
+    assert_true(half.total_bytes <= half.budget_bytes);
+    options.prefix_cache_off = true; /* more pages could never be used */
+    make(&plan, options, &config, (size_t)64 << 20);
+    assert_int_equal(plan.forward_options.page_count, 1 + 4 * 32);
+    make(&plan, options, &config, SIZE_MAX);
+    assert_int_equal(plan.forward_options.page_count, 1 + 4 * 32);
+    make(&plan, options, &config, 0); /* one context at least */
+    assert_int_equal(plan.forward_options.page_count, 1 + 32);
+    become_cpu();
+}
+
+static void explain(struct engine_options options, const struct model_config *config,
+                    size_t free_bytes, char *err, size_t err_bytes) {
+    struct engine_plan plan;
+    options.model_path = "some.gguf";
+    engine_plan_fill_defaults(&options);
+    make(&plan, options, config, free_bytes);
+    assert_true(plan.total_bytes > plan.budget_bytes);
+    engine_fit_explain(&plan, &options, config, device, free_bytes, err, err_bytes);
+}
+
+/* Bytes that a plan with the fewest pages takes. */
+static size_t least_bytes(const char *policy, uint32_t max_model_len,
+                          const struct model_config *config) {
+    struct engine_options options = {
+        .policy = policy, .max_model_len = max_model_len, .gpu_memory_utilization = 1};
+    struct engine_plan plan;
+    make(&plan, options, config, 0);
+    return plan.total_bytes;
+}
+
+static void names_the_nearest_policy_and_length_that_fit(void **state) {
+    struct model_config config = config_of(6, 1024);
+    struct engine_options options = {
+        .policy = "f16", .max_model_len = 1024, .gpu_memory_utilization = 1};
+    char err[512] = "";
+    become_card();
+    explain(options, &config, least_bytes("latency", 1024, &config), err, sizeof err);
+    assert_non_null(strstr(err, "policy latency would fit, or max_model_len "));
+    assert_non_null(strstr(err, "some.gguf needs "));
+    explain(options, &config, least_bytes("f16", 512, &config), err, sizeof err);
+    assert_non_null(strstr(err, "max_model_len 512 would fit"));
+    explain(options, &config, least_bytes("f16", 512, &config) - 1, err, sizeof err);
+    assert_non_null(strstr(err, "max_model_len 496 would fit"));
+    options.max_model_len = 16;
+    explain(options, &config, least_bytes("int8", 16, &config), err, sizeof err);
+    assert_non_null(strstr(err, "free: policy int8 would fit"));
+    explain(options, &config, 1000, err, sizeof err);
+    assert_non_null(strstr(err, "no other policy or length would fit"));
+    become_cpu();
+}
+
 static void adds_up(void **state) {
     struct model_config config = config_of(3, 1024);
     struct engine_plan plan;
@@ -122,4 +211,6 @@ TEST_MAIN_WITH(open_device, close_device,
                cmocka_unit_test(reserves_one_set_of_activations_for_any_depth),
                cmocka_unit_test(reserves_activations_for_the_largest_step),
                cmocka_unit_test(plans_pages_for_whole_contexts_within_a_share_of_what_is_free),
+               cmocka_unit_test(takes_what_is_left_of_its_share_of_a_card),
+               cmocka_unit_test(names_the_nearest_policy_and_length_that_fit),
                cmocka_unit_test(adds_up), cmocka_unit_test(refuses_more_context_than_the_model_has))
