@@ -50,8 +50,8 @@ def run(bench):
     for turn in range(runs):
         meter = Meter(bench.kafka, bench.redis)
         [row] = measure(bench.program, "pipeline", "--engine", "null", "--brokers",
-                        bench.kafka.brokers, "--redis", bench.redis.url, "--jobs", jobs, "--warm-jobs", warm,
-                        "--prompt-tokens", 107)
+                        bench.kafka.brokers, "--redis", bench.redis.url, "--jobs", jobs,
+                        "--warm-jobs", warm, "--prompt-tokens", 107)
         spent = meter.since()
         tick_us = 1e6 / os.sysconf("SC_CLK_TCK") / (jobs + warm)
         row |= {"bench": "delivery", "run": turn + 1,

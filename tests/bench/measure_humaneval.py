@@ -1,8 +1,5 @@
 """HumanEval's prompts through Kafka and Redis to a worker, and to what users build instead: a
-Python consumer in front of llama.cpp's server, when that is there, in turn.
-
-    BENCH_LLAMA_SERVER  the program llama-server
-    BENCH_LLAMA_MODEL   its model, the one of ours as Q8_0
+Python consumer in front of llama.cpp's server, when that is there (peers.md), in turn.
 
 Each is sent all prompts at once, and has 32 of them in flight. Time counts from the first sent to
 the last result read. engine_share is the part of that time in which the worker's engine was inside
@@ -96,11 +93,11 @@ def run(bench):
     jobs = [{"messages": [{"role": "user", "content": prompt}],
              "params": {"max_tokens": 16 if bench.quick else MAX_TOKENS, "temperature": 0}}
             for prompt in prompts]
-    peer = os.environ.get("BENCH_LLAMA_SERVER"), os.environ.get("BENCH_LLAMA_MODEL")
+    peer = bench.peers / "llama/bin/llama-server", bench.peers / "models/q8_0.gguf"
     rows = []
     for _ in range(1 if bench.quick else bench.turns):
         rows += [ours(bench, jobs, tier) for tier in bench.tiers]
-        rows += [theirs(bench, jobs, *peer)] if all(peer) else []
+        rows += [theirs(bench, jobs, *peer)] if all(path.exists() for path in peer) else []
         print(".", end="", file=sys.stderr, flush=True)
     show(f"HumanEval through Kafka and Redis ({IN_FLIGHT} in flight, at most {MAX_TOKENS} tokens)",
          rows, COLUMNS)

@@ -22,7 +22,8 @@ sys.path.insert(0, str(ROOT / "tests" / "support"))
 
 from services import KafkaServer, RedisServer  # noqa: E402
 
-MEASUREMENTS = ("engine", "delivery", "pipeline", "busy", "memory", "humaneval", "speculation")  # in this order
+MEASUREMENTS = ("engine", "delivery", "pipeline", "busy", "memory", "humaneval", "speculation",
+                "peers")
 
 
 class Bench:
@@ -30,10 +31,10 @@ class Bench:
 
     def __init__(self, options, stack):
         self.program, self.model, self.quick = options.solfleet, options.model, options.quick
+        self.peers, self.turns = options.peers, options.turns
         self.folder = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory()))
         self.stack = stack
         self.tiers = cpu_tiers()
-        self.turns = options.turns
 
     @functools.cached_property
     def kafka(self):
@@ -59,7 +60,10 @@ def main():
     parser.add_argument("--only", type=names, default=MEASUREMENTS, metavar="WHAT[,WHAT]",
                         help=f"of {', '.join(MEASUREMENTS)}")
     parser.add_argument("--quick", action="store_true", help="few tokens and jobs: does it run?")
-    parser.add_argument("--turns", type=int, default=3, help="of what is measured in turn (A B A B)")
+    parser.add_argument("--turns", default=5, type=int, metavar="N",
+                        help="times that what is measured in turn is run (A B A B)")
+    parser.add_argument("--peers", default=ROOT / "build" / "peers", type=pathlib.Path,
+                        metavar="FOLDER", help="where other engines are installed (peers.md)")
     options = parser.parse_args()
     machine = machine_name()
     print(machine)
