@@ -199,6 +199,7 @@ static void close_device(struct device *device) {
             (void)status_of(cudaStreamDestroy(stream));
         }
     }
+    cublaslt_api_close(&cuda->cublaslt);
     delete cuda;
 }
 
@@ -298,14 +299,19 @@ static enum kernels_status open_streams(struct cuda_device *cuda, char *err, siz
                      err_bytes);
 }
 
-static enum kernels_status open_parts(struct cuda_device *cuda, char *err, size_t err_bytes) {
+static enum kernels_status open_parts(struct cuda_device *cuda,
+                                      const struct device_options *options, char *err,
+                                      size_t err_bytes) {
     enum kernels_status status = read_properties(cuda, err, err_bytes);
+    if (status == KERNELS_OK &&
+        !cublaslt_api_open(&cuda->cublaslt, options->cublaslt, err, err_bytes)) {
+        status = KERNELS_UNSUPPORTED;
+    }
     return status == KERNELS_OK ? open_streams(cuda, err, err_bytes) : status;
 }
 
 enum kernels_status cuda_backend_open(uint32_t index, const struct device_options *options,
                                       struct device **out, char *err, size_t err_bytes) {
-    (void)options;
     *out = nullptr;
     enum kernels_status status = find_card(index, err, err_bytes);
     if (status != KERNELS_OK) {
@@ -319,7 +325,7 @@ enum kernels_status cuda_backend_open(uint32_t index, const struct device_option
     cuda->base.backend = &cuda_device_backend;
     cuda->base.ops = cuda_table();
     cuda->index = static_cast<int>(index);
-    status = open_parts(cuda, err, err_bytes);
+    status = open_parts(cuda, options, err, err_bytes);
     if (status != KERNELS_OK) {
         close_device(&cuda->base);
         return status;

@@ -1,6 +1,6 @@
 /* A CUDA device: what device.c dispatches to, and what the wrappers of ops need of it.
  *
- * Two streams that wait for nothing but their own work, and the card's properties. Every
+ * Two streams that wait for nothing but their own work, cuBLASLt, and the card's properties. Every
  * call is made on the thread that entered last (device_enter_thread binds the card to it). A
  * failure of a call leaves no error behind for the launchers' cudaGetLastError. Private to
  * kernels/cuda. */
@@ -10,11 +10,13 @@
 #include <cuda_runtime.h>
 
 #include "kernels/backend.h"
+#include "kernels/cuda/cublaslt_api.h"
 
 struct cuda_device {
     struct device base; /* first: device.c sees only this */
     int index;
     cudaStream_t streams[DEVICE_STREAM_COUNT]; /* owned */
+    struct cublaslt_api cublaslt;              /* open */
     char name[DEVICE_NAME_BYTES_MAX];
     int sm; /* compute capability, 80 for 8.0 */
     size_t memory_bytes;

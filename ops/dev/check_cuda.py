@@ -1,10 +1,12 @@
 """What a CUDA build shows on a machine without a card: it links, needs no library of CUDA's to
-start, says that there is no device and exits with 6, and computes on the CPU when it may choose.
-With a card, the checks hide it. The last line is `N passed, N failed, N skipped`.
+start, says that there is no device and exits with 6, computes on the CPU when it may choose, and
+what it opens of cuBLASLt is there. With a card, the checks hide it. The last line is
+`N passed, N failed, N skipped`.
 
     check_cuda.py BUILD   BUILD/solfleet is the program, BUILD/**/*.ptxas what ptxas said
 """
 
+import ctypes
 import os
 import pathlib
 import re
@@ -15,6 +17,7 @@ import cuda_report
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MODEL = ROOT / "build" / "release" / "tests" / "tiny_llama.gguf"
+CUBLASLT = ROOT / ".deps" / "cuda" / "lib" / "libcublasLt.so.13"
 NO_DEVICE = 6
 
 
@@ -53,6 +56,15 @@ def computes_on_the_cpu_when_it_may_choose(build):
     assert texts[0] == texts[1], texts
 
 
+def finds_every_entry_point_of_cublaslt(_build):
+    header = (ROOT / "kernels" / "cuda" / "cublaslt_api.h").read_text()
+    names = re.findall(r"^    X\((\w+)\)", header, re.MULTILINE)
+    library = ctypes.CDLL(str(CUBLASLT))
+    assert len(names) >= 10, names
+    for name in names:
+        getattr(library, f"cublasLt{name}")
+
+
 def keeps_hot_kernels_out_of_memory(build):
     rows = cuda_report.read(build)
     print(cuda_report.table(rows))
@@ -60,7 +72,8 @@ def keeps_hot_kernels_out_of_memory(build):
 
 
 CHECKS = (starts_without_a_library_of_cuda, refuses_a_card_that_is_not_there,
-          computes_on_the_cpu_when_it_may_choose, keeps_hot_kernels_out_of_memory)
+          computes_on_the_cpu_when_it_may_choose, finds_every_entry_point_of_cublaslt,
+          keeps_hot_kernels_out_of_memory)
 
 
 def main(build):

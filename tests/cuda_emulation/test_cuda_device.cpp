@@ -100,6 +100,8 @@ static void auto_takes_the_cpu_only_where_there_is_no_card(void **state) {
         emulation_fail_call("cudaGetDeviceProperties", 1, cudaErrorLaunchFailure);
         assert_int_equal(open_status("auto", nullptr, err), KERNELS_FAILED);
         assert_non_null(strstr(err, "cudaErrorLaunchFailure"));
+        assert_int_equal(open_status("auto", "/no/libcublasLt.so", err), KERNELS_UNSUPPORTED);
+        assert_non_null(strstr(err, "/no/libcublasLt.so"));
     });
 }
 
