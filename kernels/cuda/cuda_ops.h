@@ -7,7 +7,36 @@
 
 #include <cuda_runtime.h>
 
+#include "kernels/cuda/cuda_blas.h"
 #include "kernels/ops.h"
+
+/* ---------------------------------------------------------------- weights and linears */
+
+#define CUDA_PACKING_VERSION 1u /* raised whenever cuda_weight_pack gives other bytes */
+
+/* Weights as in struct kernel_ops; packing is host code, plans are those of `blas`. */
+enum kernels_status cuda_weight_packed_bytes(const struct weight_form *form, size_t *bytes,
+                                             char *err, size_t err_bytes) KERNELS_CHECK_RESULT;
+enum kernels_status cuda_weight_pack(const struct weight_form *form,
+                                     const struct weight_source *source, void *packed, char *err,
+                                     size_t err_bytes) KERNELS_CHECK_RESULT;
+enum kernels_status cuda_weight_prepare(struct cuda_blas *blas, struct weight *weight,
+                                        const uint32_t *row_buckets, uint32_t bucket_count,
+                                        char *err, size_t err_bytes) KERNELS_CHECK_RESULT;
+void cuda_weight_release(struct cuda_blas *blas, struct weight *weight); /* accepts zero */
+
+enum kernels_status cuda_embed(cudaStream_t stream, const struct embed_args *args);
+enum kernels_status cuda_gemm_i8(struct cuda_blas *blas, cudaStream_t stream,
+                                 const struct gemm_i8_args *args);
+enum kernels_status cuda_dequantize(cudaStream_t stream, const struct dequantize_args *args);
+enum kernels_status cuda_linear_i8(struct cuda_blas *blas, cudaStream_t stream,
+                                   const struct linear_i8_args *args);
+/* Of gemm_i8 and of linear_i8; the other linears need none. */
+size_t cuda_linear_i8_workspace_bytes(const struct kernels_shape *shape);
+enum kernels_status cuda_linear_f32(cudaStream_t stream, const struct linear_f32_args *args);
+enum kernels_status cuda_head_logits(cudaStream_t stream, const struct head_logits_args *args);
+
+/* ---------------------------------------------------------------- rows */
 
 enum kernels_status cuda_add(cudaStream_t stream, const struct add_args *args);
 enum kernels_status cuda_gelu(cudaStream_t stream, const struct activation_args *args);

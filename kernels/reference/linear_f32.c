@@ -47,7 +47,7 @@ static void linear_f32_range(void *context, uint32_t begin, uint32_t end, uint32
     (void)worker;
     const struct linear_f32_args *args = context;
     struct reference_weight_view view =
-        reference_weight_view(args->weight, reference_weight_values_bytes(&args->weight->form));
+        reference_weight_view_of(args->weight, reference_weight_values_bytes(&args->weight->form));
     for (uint32_t panel = begin; panel < end; panel++) {
         for (uint32_t t = 0; t < args->rows; t += LINEAR_F32_ROWS) {
             uint32_t left = args->rows - t;

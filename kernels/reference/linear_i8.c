@@ -16,7 +16,7 @@ static void linear_i8_range(void *context, uint32_t begin, uint32_t end, uint32_
     const struct linear_i8_args *args = job->args;
     const struct weight_form *form = &args->weight->form;
     struct reference_weight_view view =
-        reference_weight_view(args->weight, reference_weight_values_bytes(form));
+        reference_weight_view_of(args->weight, reference_weight_values_bytes(form));
     int32_t *sum = (int32_t *)(void *)cpu_device_row(job->device, worker); /* [groups] */
     for (uint32_t n = begin; n < end; n++) {
         for (uint32_t t = 0; t < args->rows; t++) {

@@ -86,8 +86,8 @@ size_t reference_weight_values_bytes(const struct weight_form *form) {
     return rows * form->k * element_bytes(form->type);
 }
 
-struct reference_weight_layout reference_weight_layout(const struct weight_form *form,
-                                                       size_t values_bytes) {
+struct reference_weight_layout reference_weight_layout_of(const struct weight_form *form,
+                                                          size_t values_bytes) {
     size_t padded = (size_t)reference_panels(form->n) * REFERENCE_PANEL;
     size_t words = reference_align(padded * reference_groups(form) * sizeof(float));
     bool int8 = form->type == ELEMENT_I8;
@@ -100,10 +100,10 @@ struct reference_weight_layout reference_weight_layout(const struct weight_form 
     return layout;
 }
 
-struct reference_weight_view reference_weight_view(const struct weight *weight,
-                                                   size_t values_bytes) {
+struct reference_weight_view reference_weight_view_of(const struct weight *weight,
+                                                      size_t values_bytes) {
     const struct weight_form *form = &weight->form;
-    struct reference_weight_layout layout = reference_weight_layout(form, values_bytes);
+    struct reference_weight_layout layout = reference_weight_layout_of(form, values_bytes);
     const char *packed = weight->packed;
     struct reference_weight_view view = {.values = packed, .groups = reference_groups(form)};
     view.scale = form->type == ELEMENT_I8 ? (const void *)(packed + layout.scale) : NULL;
@@ -167,7 +167,7 @@ enum kernels_status reference_weight_packed_bytes(const struct weight_form *form
                                                   char *err, size_t err_bytes) {
     enum kernels_status status = reference_weight_check_form(form, err, err_bytes);
     if (status == KERNELS_OK) {
-        *bytes = reference_weight_layout(form, reference_weight_values_bytes(form)).bytes;
+        *bytes = reference_weight_layout_of(form, reference_weight_values_bytes(form)).bytes;
     }
     return status;
 }
@@ -183,7 +183,7 @@ enum kernels_status reference_weight_pack(const struct weight_form *form,
         return status;
     }
     size_t values_bytes = reference_weight_values_bytes(form);
-    struct reference_weight_layout layout = reference_weight_layout(form, values_bytes);
+    struct reference_weight_layout layout = reference_weight_layout_of(form, values_bytes);
     memset((char *)packed + values_bytes, 0, layout.scale - values_bytes);
     if (form->type == ELEMENT_I8) {
         memcpy(packed, source->values, values_bytes);

@@ -14,6 +14,10 @@
 #include "kernels/canonical.h"
 #include "kernels/ops.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 #define REFERENCE_PANEL 16u
 
 static inline uint32_t reference_panels(uint32_t n) {
@@ -31,8 +35,8 @@ struct reference_weight_layout {
 };
 
 /* For values of `values_bytes`. */
-struct reference_weight_layout reference_weight_layout(const struct weight_form *form,
-                                                       size_t values_bytes);
+struct reference_weight_layout reference_weight_layout_of(const struct weight_form *form,
+                                                          size_t values_bytes);
 /* KERNELS_UNSUPPORTED with the reason: what no CPU tier takes. */
 enum kernels_status reference_weight_check_form(const struct weight_form *form, char *err,
                                                 size_t err_bytes) KERNELS_CHECK_RESULT;
@@ -55,8 +59,8 @@ struct reference_weight_view {
     uint32_t groups;
 };
 
-struct reference_weight_view reference_weight_view(const struct weight *weight,
-                                                   size_t values_bytes);
+struct reference_weight_view reference_weight_view_of(const struct weight *weight,
+                                                      size_t values_bytes);
 /* Of the reference tier's own layout. */
 size_t reference_weight_values_bytes(const struct weight_form *form);
 
@@ -77,5 +81,9 @@ static inline void reference_panel_step(const void *values, enum element_type ty
         w[l] = canonical_f16_to_f32(half[l]);
     }
 }
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -10,6 +10,7 @@
 #define PADDING 16u           /* of m, k and leading dimensions */
 #define WORKSPACE_BYTES 1024u /* so that a caller that gives none is found */
 #define ALGORITHM 0x50AF1EE7u
+#define ALIGNMENT_BYTES 256u /* that the library counts on unless told less */
 
 enum object_kind { HANDLE, DESC, LAYOUT, PREFERENCE };
 struct emulation_cublas {
@@ -30,6 +31,7 @@ struct emulation_layout {
 struct emulation_preference {
     object_kind kind;
     uint64_t workspace_bytes;
+    uint32_t alignment[4]; /* of A, B, C, D, that a caller promises */
 };
 
 static std::set<const void *> cublas_live;
@@ -115,19 +117,28 @@ cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout) {
 
 cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t *preference) {
     CUBLAS_ENTER();
-    return create(preference, {PREFERENCE, 0});
+    constexpr uint32_t alignment = ALIGNMENT_BYTES;
+    return create(preference, {PREFERENCE, 0, {alignment, alignment, alignment, alignment}});
 }
 
 cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t preference,
                                                     cublasLtMatmulPreferenceAttributes_t attribute,
                                                     const void *value, size_t bytes) {
     CUBLAS_ENTER();
-    if (!is_live(preference, PREFERENCE) || value == nullptr ||
-        attribute != CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES || bytes != sizeof(uint64_t)) {
+    if (!is_live(preference, PREFERENCE) || value == nullptr) {
         return CUBLAS_STATUS_INVALID_VALUE;
     }
-    memcpy(&preference->workspace_bytes, value, bytes);
-    return CUBLAS_STATUS_SUCCESS;
+    if (attribute == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES && bytes == sizeof(uint64_t)) {
+        memcpy(&preference->workspace_bytes, value, bytes);
+        return CUBLAS_STATUS_SUCCESS;
+    }
+    if (attribute >= CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES &&
+        attribute <= CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES && bytes == sizeof(uint32_t)) {
+        memcpy(&preference->alignment[attribute - CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES],
+               value, bytes);
+        return CUBLAS_STATUS_SUCCESS;
+    }
+    return CUBLAS_STATUS_INVALID_VALUE;
 }
 
 cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t preference) {
@@ -194,6 +205,9 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
     }
     results[0] = {};
     results[0].algo.data[0] = ALGORITHM;
+    for (int i = 0; i < 4; i++) {
+        results[0].algo.data[1 + i] = preference->alignment[i];
+    }
     results[0].workspaceSize = WORKSPACE_BYTES;
     results[0].state = CUBLAS_STATUS_SUCCESS;
     *given = 1;
@@ -241,8 +255,10 @@ static void multiply(emulation_layout a, emulation_layout b, emulation_layout d,
     }
 }
 
-static bool is_aligned(const void *memory) {
-    return reinterpret_cast<uintptr_t>(memory) % PADDING == 0;
+/* As the choice of the algorithm was promised; never less than the kernels load at once. */
+static bool is_aligned(const void *memory, const cublasLtMatmulAlgo_t &algo, int which) {
+    uint64_t promised = algo.data[1 + which];
+    return reinterpret_cast<uintptr_t>(memory) % (promised > PADDING ? promised : PADDING) == 0;
 }
 
 cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc, const void *alpha,
@@ -270,8 +286,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
     int32_t scale, add;
     memcpy(&scale, alpha, sizeof scale);
     memcpy(&add, beta, sizeof add);
-    if (scale != 1 || (add != 0 && add != 1) || c != d || !is_aligned(a) || !is_aligned(b) ||
-        !is_aligned(d)) {
+    if (scale != 1 || (add != 0 && add != 1) || c != d || !is_aligned(a, *algo, 0) ||
+        !is_aligned(b, *algo, 1) || !is_aligned(d, *algo, 3)) {
         return CUBLAS_STATUS_NOT_SUPPORTED;
     }
     if (workspace_bytes < WORKSPACE_BYTES ||

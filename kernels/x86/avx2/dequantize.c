@@ -12,7 +12,7 @@ static void dequantize_range(void *context, uint32_t begin, uint32_t end, uint32
     const struct dequantize_args *args = context;
     const struct weight_form *form = &args->weight->form;
     struct reference_weight_view view =
-        reference_weight_view(args->weight, avx2_weight_values_bytes(form));
+        reference_weight_view_of(args->weight, avx2_weight_values_bytes(form));
     for (uint32_t t = begin; t < end; t++) {
         for (uint32_t n = 0; n < form->n; n++) {
             size_t at = (size_t)t * form->n + n;

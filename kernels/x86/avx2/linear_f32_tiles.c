@@ -37,7 +37,7 @@ enum kernels_status avx2_linear_f32_by(struct device *device, const struct linea
     const struct weight_form *form = &args->weight->form;
     size_t values_bytes = reference_weight_values_bytes(form);
     struct linear_f32_tiles tiles = {
-        .job = {args, reference_weight_view(args->weight, values_bytes).bias},
+        .job = {args, reference_weight_view_of(args->weight, values_bytes).bias},
         .block = form->type == ELEMENT_F16 ? kernels->f16 : kernels->f32,
         .panels = kernels->panels};
     uint32_t count = (reference_panels(form->n) - 1) / kernels->panels + 1;

@@ -9,7 +9,7 @@ enum kernels_status avx2_weight_packed_bytes(const struct weight_form *form, siz
     }
     enum kernels_status status = reference_weight_check_form(form, err, err_bytes);
     if (status == KERNELS_OK) {
-        *bytes = reference_weight_layout(form, avx2_weight_values_bytes(form)).bytes;
+        *bytes = reference_weight_layout_of(form, avx2_weight_values_bytes(form)).bytes;
     }
     return status;
 }
@@ -27,7 +27,7 @@ enum kernels_status avx2_weight_pack_by(const struct weight_form *form,
     }
     if (status == KERNELS_OK) {
         size_t values_bytes = avx2_weight_values_bytes(form);
-        struct reference_weight_layout layout = reference_weight_layout(form, values_bytes);
+        struct reference_weight_layout layout = reference_weight_layout_of(form, values_bytes);
         memset(packed, 0, values_bytes);
         for (uint32_t n = 0; n < form->n; n++) {
             pack_output(form, (const int8_t *)source->values + (size_t)n * form->k, n, packed);

@@ -1,0 +1,224 @@
+/* The INT8 product by cuBLASLt. Parallelisation and tiles are the library's; bytes moved: w and x
+ * once from memory, sums once to it. Bound expected: INT8 tensor cores from some hundred rows on,
+ * memory below; not yet measured on a card. */
+#include "kernels/cuda/cuda_blas.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+struct cuda_blas_plan {
+    uint32_t n, k, rows;
+    uint32_t users;
+    cublasLtMatrixLayout_t w, x, sum;
+    cublasLtMatmulAlgo_t algorithm;
+    cuda_blas_plan *next;
+};
+
+struct cuda_blas {
+    const struct cublaslt_api *api; /* borrowed */
+    cublasLtHandle_t handle;
+    cublasLtMatmulDesc_t desc;
+    cublasLtMatmulPreference_t preference;
+    cuda_blas_plan *plans;
+};
+
+/* ---------------------------------------------------------------- statuses */
+
+static enum kernels_status cuda_blas_status(cublasStatus_t status, const char *call, char *err,
+                                            size_t err_bytes) {
+    if (status == CUBLAS_STATUS_SUCCESS) {
+        return KERNELS_OK;
+    }
+    snprintf(err, err_bytes, "%s: cuBLASLt status %d", call, static_cast<int>(status));
+    return status == CUBLAS_STATUS_ALLOC_FAILED    ? KERNELS_NO_MEMORY
+           : status == CUBLAS_STATUS_NOT_SUPPORTED ? KERNELS_UNSUPPORTED
+                                                   : KERNELS_FAILED;
+}
+
+/* ---------------------------------------------------------------- open and close */
+
+static enum kernels_status cuda_blas_set_desc(struct cuda_blas *blas, char *err, size_t err_bytes) {
+    const cublasOperation_t transposed = CUBLAS_OP_T, plain = CUBLAS_OP_N;
+    cublasStatus_t status =
+        blas->api->MatmulDescCreate(&blas->desc, CUBLAS_COMPUTE_32I, CUDA_R_32I);
+    if (status == CUBLAS_STATUS_SUCCESS) {
+        status = blas->api->MatmulDescSetAttribute(blas->desc, CUBLASLT_MATMUL_DESC_TRANSA,
+                                                   &transposed, sizeof transposed);
+    }
+    if (status == CUBLAS_STATUS_SUCCESS) {
+        status = blas->api->MatmulDescSetAttribute(blas->desc, CUBLASLT_MATMUL_DESC_TRANSB, &plain,
+                                                   sizeof plain);
+    }
+    return cuda_blas_status(status, "cublasLtMatmulDescCreate", err, err_bytes);
+}
+
+/* Unless told, the library takes every address for a multiple of 256 bytes. */
+static enum kernels_status cuda_blas_set_preference(struct cuda_blas *blas, char *err,
+                                                    size_t err_bytes) {
+    static const cublasLtMatmulPreferenceAttributes_t alignments[] = {
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES};
+    const uint64_t workspace_bytes = CUDA_BLAS_WORKSPACE_BYTES;
+    const uint32_t alignment_bytes = CUDA_BLAS_PADDING;
+    cublasStatus_t status = blas->api->MatmulPreferenceCreate(&blas->preference);
+    if (status == CUBLAS_STATUS_SUCCESS) {
+        status = blas->api->MatmulPreferenceSetAttribute(blas->preference,
+                                                         CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
+                                                         &workspace_bytes, sizeof workspace_bytes);
+    }
+    for (size_t i = 0; i < sizeof alignments / sizeof alignments[0]; i++) {
+        if (status == CUBLAS_STATUS_SUCCESS) {
+            status = blas->api->MatmulPreferenceSetAttribute(
+                blas->preference, alignments[i], &alignment_bytes, sizeof alignment_bytes);
+        }
+    }
+    return cuda_blas_status(status, "cublasLtMatmulPreferenceCreate", err, err_bytes);
+}
+
+static enum kernels_status cuda_blas_start(struct cuda_blas *blas, char *err, size_t err_bytes) {
+    enum kernels_status status =
+        cuda_blas_status(blas->api->Create(&blas->handle), "cublasLtCreate", err, err_bytes);
+    if (status == KERNELS_OK) {
+        status = cuda_blas_set_desc(blas, err, err_bytes);
+    }
+    if (status == KERNELS_OK) {
+        status = cuda_blas_set_preference(blas, err, err_bytes);
+    }
+    return status;
+}
+
+enum kernels_status cuda_blas_open(const struct cublaslt_api *api, struct cuda_blas **out,
+                                   char *err, size_t err_bytes) {
+    *out = NULL;
+    struct cuda_blas *blas = static_cast<struct cuda_blas *>(calloc(1, sizeof *blas));
+    if (blas == NULL) {
+        snprintf(err, err_bytes, "out of memory");
+        return KERNELS_NO_MEMORY;
+    }
+    blas->api = api;
+    enum kernels_status status = cuda_blas_start(blas, err, err_bytes);
+    if (status != KERNELS_OK) {
+        cuda_blas_close(blas);
+        return status == KERNELS_UNSUPPORTED ? KERNELS_FAILED : status;
+    }
+    *out = blas;
+    return KERNELS_OK;
+}
+
+void cuda_blas_close(struct cuda_blas *blas) {
+    if (blas == NULL) {
+        return;
+    }
+    /* A failed destroy leaves nothing to be done: the context goes next. */
+    if (blas->preference != NULL) {
+        (void)blas->api->MatmulPreferenceDestroy(blas->preference);
+    }
+    if (blas->desc != NULL) {
+        (void)blas->api->MatmulDescDestroy(blas->desc);
+    }
+    if (blas->handle != NULL) {
+        (void)blas->api->Destroy(blas->handle);
+    }
+    free(blas);
+}
+
+/* ---------------------------------------------------------------- plans */
+
+static void cuda_blas_plan_free(const struct cuda_blas *blas, struct cuda_blas_plan *plan) {
+    const cublasLtMatrixLayout_t layouts[] = {plan->w, plan->x, plan->sum};
+    for (size_t i = 0; i < sizeof layouts / sizeof layouts[0]; i++) {
+        if (layouts[i] != NULL) {
+            (void)blas->api->MatrixLayoutDestroy(layouts[i]);
+        }
+    }
+    free(plan);
+}
+
+static cublasStatus_t cuda_blas_plan_layouts(const struct cuda_blas *blas,
+                                             struct cuda_blas_plan *plan) {
+    cublasStatus_t status =
+        blas->api->MatrixLayoutCreate(&plan->w, CUDA_R_8I, plan->k, plan->n, plan->k);
+    if (status == CUBLAS_STATUS_SUCCESS) {
+        status = blas->api->MatrixLayoutCreate(&plan->x, CUDA_R_8I, plan->k, plan->rows, plan->k);
+    }
+    if (status == CUBLAS_STATUS_SUCCESS) {
+        status =
+            blas->api->MatrixLayoutCreate(&plan->sum, CUDA_R_32I, plan->n, plan->rows, plan->n);
+    }
+    return status;
+}
+
+/* The library's first choice. */
+static enum kernels_status cuda_blas_plan_choose(struct cuda_blas *blas,
+                                                 struct cuda_blas_plan *plan, char *err,
+                                                 size_t err_bytes) {
+    cublasLtMatmulHeuristicResult_t found = {};
+    int count = 0;
+    cublasStatus_t status = cuda_blas_plan_layouts(blas, plan);
+    if (status != CUBLAS_STATUS_SUCCESS) {
+        return cuda_blas_status(status, "cublasLtMatrixLayoutCreate", err, err_bytes);
+    }
+    status =
+        blas->api->MatmulAlgoGetHeuristic(blas->handle, blas->desc, plan->w, plan->x, plan->sum,
+                                          plan->sum, blas->preference, 1, &found, &count);
+    if (status == CUBLAS_STATUS_SUCCESS && count == 0) {
+        status = CUBLAS_STATUS_NOT_SUPPORTED;
+    }
+    if (status == CUBLAS_STATUS_SUCCESS) {
+        status = found.state;
+    }
+    plan->algorithm = found.algo;
+    return cuda_blas_status(status, "cublasLtMatmulAlgoGetHeuristic", err, err_bytes);
+}
+
+enum kernels_status cuda_blas_plan_open(struct cuda_blas *blas, uint32_t n, uint32_t k,
+                                        uint32_t rows, struct cuda_blas_plan **out, char *err,
+                                        size_t err_bytes) {
+    *out = NULL;
+    for (cuda_blas_plan *plan = blas->plans; plan != NULL; plan = plan->next) {
+        if (plan->n == n && plan->k == k && plan->rows == rows) {
+            plan->users++;
+            *out = plan;
+            return KERNELS_OK;
+        }
+    }
+    struct cuda_blas_plan *plan = static_cast<struct cuda_blas_plan *>(calloc(1, sizeof *plan));
+    if (plan == NULL) {
+        snprintf(err, err_bytes, "out of memory");
+        return KERNELS_NO_MEMORY;
+    }
+    plan->n = n, plan->k = k, plan->rows = rows, plan->users = 1;
+    enum kernels_status status = cuda_blas_plan_choose(blas, plan, err, err_bytes);
+    if (status != KERNELS_OK) {
+        cuda_blas_plan_free(blas, plan);
+        return status;
+    }
+    plan->next = blas->plans;
+    blas->plans = plan;
+    *out = plan;
+    return KERNELS_OK;
+}
+
+void cuda_blas_plan_close(struct cuda_blas *blas, struct cuda_blas_plan *plan) {
+    if (plan == NULL || --plan->users > 0) {
+        return;
+    }
+    cuda_blas_plan **link = &blas->plans;
+    while (*link != plan) {
+        link = &(*link)->next;
+    }
+    *link = plan->next;
+    cuda_blas_plan_free(blas, plan);
+}
+
+/* ---------------------------------------------------------------- launchers */
+
+enum kernels_status cuda_blas_multiply(struct cuda_blas *blas, const struct cuda_blas_plan *plan,
+                                       const void *w, const int8_t *x, int32_t *sum,
+                                       void *workspace, cudaStream_t stream) {
+    static const int32_t one = 1, zero = 0;
+    cublasStatus_t status = blas->api->Matmul(
+        blas->handle, blas->desc, &one, w, plan->w, x, plan->x, &zero, sum, plan->sum, sum,
+        plan->sum, &plan->algorithm, workspace, CUDA_BLAS_WORKSPACE_BYTES, stream);
+    return status == CUBLAS_STATUS_SUCCESS ? KERNELS_OK : KERNELS_FAILED;
+}

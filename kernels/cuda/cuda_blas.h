@@ -1,0 +1,48 @@
+/* cuBLASLt's INT8 product: a handle, and a plan for each shape that the card takes.
+ *
+ * sum[t, n] = sum over k of x[t, k] * w[n, k], exact. Row-major here is column-major there: A = w
+ * [k, n] transposed, B = x [k, rows], D = sum [n, rows], all leading dimensions dense. Whether a
+ * card takes a shape is asked once, when its plan is made, and never on the way.
+ *
+ * Threads: one at a time. Memory: plans are shared by weights of one shape and counted; the
+ * workspace is the caller's. Refuses to know weights. Private to kernels/cuda. */
+#ifndef SOLFLEET_KERNELS_CUDA_CUDA_BLAS_H
+#define SOLFLEET_KERNELS_CUDA_CUDA_BLAS_H
+
+#include "kernels/cuda/cublaslt_api.h"
+#include "kernels/view.h"
+
+struct cuda_blas;
+struct cuda_blas_plan;
+
+#define CUDA_BLAS_PADDING 16u /* n, k and addresses are multiples of it (bytes, for addresses) */
+
+/* Of every product: what NVIDIA asks for on Hopper. The stand-in needs little, and each byte of its
+ * memory is watched. */
+#if defined(__CUDACC__)
+#define CUDA_BLAS_WORKSPACE_BYTES (32u << 20)
+#else
+#define CUDA_BLAS_WORKSPACE_BYTES 2048u
+#endif
+
+/* Borrows `api`, which is open, until cuda_blas_close. KERNELS_NO_MEMORY or KERNELS_FAILED with the
+ * reason. It serves the device that the calling thread has set. */
+enum kernels_status cuda_blas_open(const struct cublaslt_api *api, struct cuda_blas **out,
+                                   char *err, size_t err_bytes) KERNELS_CHECK_RESULT;
+/* Accepts NULL. Every plan must have been closed. */
+void cuda_blas_close(struct cuda_blas *blas);
+
+/* KERNELS_UNSUPPORTED when the card takes no such shape: *out is NULL then, and another kernel must
+ * do it. KERNELS_NO_MEMORY or KERNELS_FAILED with the reason. */
+enum kernels_status cuda_blas_plan_open(struct cuda_blas *blas, uint32_t n, uint32_t k,
+                                        uint32_t rows, struct cuda_blas_plan **out, char *err,
+                                        size_t err_bytes) KERNELS_CHECK_RESULT;
+void cuda_blas_plan_close(struct cuda_blas *blas, struct cuda_blas_plan *plan); /* accepts NULL */
+
+/* Enqueues the product.  in w i8 [n, k], x i8 [rows, k], out sum i32 [rows, n]; workspace of
+ * CUDA_BLAS_WORKSPACE_BYTES. KERNELS_FAILED when the library refuses what it promised. */
+enum kernels_status cuda_blas_multiply(struct cuda_blas *blas, const struct cuda_blas_plan *plan,
+                                       const void *w, const int8_t *x, int32_t *sum,
+                                       void *workspace, cudaStream_t stream) KERNELS_CHECK_RESULT;
+
+#endif
