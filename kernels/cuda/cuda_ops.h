@@ -39,6 +39,7 @@ enum kernels_status cuda_head_logits(cudaStream_t stream, const struct head_logi
 /* ---------------------------------------------------------------- rows */
 
 enum kernels_status cuda_add(cudaStream_t stream, const struct add_args *args);
+enum kernels_status cuda_attention(cudaStream_t stream, const struct attention_args *args);
 enum kernels_status cuda_gelu(cudaStream_t stream, const struct activation_args *args);
 enum kernels_status cuda_head_norm(cudaStream_t stream, const struct head_norm_args *args);
 enum kernels_status cuda_layer_norm(cudaStream_t stream, const struct norm_args *args);
@@ -46,8 +47,15 @@ enum kernels_status cuda_quantize(cudaStream_t stream, const struct quantize_arg
 enum kernels_status cuda_rms_norm(cudaStream_t stream, const struct norm_args *args);
 enum kernels_status cuda_rms_norm_quantize(cudaStream_t stream,
                                            const struct norm_quantize_args *args);
+enum kernels_status cuda_rope_kv_write(cudaStream_t stream, const struct rope_kv_write_args *args);
 enum kernels_status cuda_silu_mul(cudaStream_t stream, const struct glu_args *args);
 enum kernels_status cuda_silu_mul_quantize(cudaStream_t stream,
                                            const struct glu_quantize_args *args);
+
+/* Bytes of a KV page; 0 for a form that this back end lacks: heads wider than 256. */
+size_t cuda_page_bytes(const struct kv_form *form);
+
+/* Workspaces of the ops that take one. */
+size_t cuda_attention_bytes(const struct kernels_shape *shape);
 
 #endif
