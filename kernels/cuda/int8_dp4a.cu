@@ -8,10 +8,9 @@
  * once for each 64 outputs, mostly from cache. Bound expected: __dp4a, a quarter of the integer
  * rate of tensor cores at best. Neither is measured on a card. */
 #include "kernels/cuda/int8.h"
+#include "kernels/cuda/row.h"
 #include "kernels/cuda/tile.h"
 
-#define WARP_THREADS 32u
-#define FULL_MASK 0xFFFFFFFFu
 #define VECTOR_BYTES WEIGHT_VECTOR_BYTES
 
 #define FEW_THREADS 128u
@@ -105,8 +104,7 @@ tile_load_i8(const void *values, uint32_t first, uint32_t rows, uint32_t k_bytes
 
 /* Sums of this thread over bytes begin .. end - 1 of k, both multiples of 16. */
 template <unsigned R>
-static __device__ __forceinline__ void tile_range(const int8_call &call, uint32_t first_row,
-                                                  uint32_t first_output, uint32_t begin,
+static __device__ __forceinline__ void tile_range(const int8_call &call, uint32_t begin,
                                                   uint32_t end, int sum[R][TILE_OUTPUTS_EACH]) {
     typedef tile_operand<int, TILE_STEPS, TILE_OUTPUTS> w_operand;
     typedef tile_operand<int, TILE_STEPS, TILE_SIDE * R> x_operand;
@@ -114,9 +112,9 @@ static __device__ __forceinline__ void tile_range(const int8_call &call, uint32_
     CUDA_SHARED(x_operand, x, );
     uint32_t k_bytes = weight_padded(call.form.k);
     for (uint32_t k = begin; k < end; k += TILE_BYTES) {
-        tile_load_i8<TILE_OUTPUTS>(call.weight.values, first_output, call.form.n, k_bytes, k, end,
-                                   w);
-        tile_load_i8<TILE_SIDE * R>(call.x.q, first_row, call.rows, k_bytes, k, end, x);
+        tile_load_i8<TILE_OUTPUTS>(call.weight.values, tile_first_output(), call.form.n, k_bytes, k,
+                                   end, w);
+        tile_load_i8<TILE_SIDE * R>(call.x.q, tile_first_row<R>(), call.rows, k_bytes, k, end, x);
         __syncthreads();
         uint32_t steps = (end - k) / STEP_BYTES;
         tile_multiply<R>(w, x, steps < TILE_STEPS ? steps : TILE_STEPS, sum);
@@ -124,58 +122,49 @@ static __device__ __forceinline__ void tile_range(const int8_call &call, uint32_
     }
 }
 
-/* Calls visit(t, n, r, o) for the outputs of this thread that exist. */
-template <unsigned R, typename Visit>
-static __device__ __forceinline__ void tile_each(const int8_call &call, uint32_t first_row,
-                                                 uint32_t first_output, Visit visit) {
-    for (unsigned r = 0; r < R; r++) {
-        for (unsigned o = 0; o < TILE_OUTPUTS_EACH; o++) {
-            uint32_t t = first_row + tile_row<R>() + r, n = first_output + tile_output() + o;
-            if (t < call.rows && n < call.form.n) {
-                visit(t, n, r, o);
-            }
-        }
-    }
-}
-
 template <unsigned R>
 static __global__ void __launch_bounds__(TILE_THREADS, 2) tiles_i8(int8_call call) {
-    uint32_t first_row = blockIdx.x * TILE_SIDE * R, first_output = blockIdx.y * TILE_OUTPUTS;
     int sum[R][TILE_OUTPUTS_EACH] = {};
-    tile_range<R>(call, first_row, first_output, 0, weight_padded(call.form.k), sum);
-    tile_each<R>(
-        call, first_row, first_output,
-        [&](uint32_t t, uint32_t n, unsigned r, unsigned o) { int8_store(call, t, n, sum[r][o]); });
+    tile_range<R>(call, 0, weight_padded(call.form.k), sum);
+    tile_each<R>(call.rows, call.form.n, [&](uint32_t t, uint32_t n, unsigned r, unsigned o) {
+        int8_store(call, t, n, sum[r][o]);
+    });
+}
+
+/* Sums of a group: as they are, or into y. */
+template <unsigned R>
+static __device__ __forceinline__ void add_group(const int8_call &call, uint32_t g,
+                                                 const int sum[R][TILE_OUTPUTS_EACH],
+                                                 float y[R][TILE_OUTPUTS_EACH]) {
+    uint32_t groups = call.weight.groups;
+    tile_each<R>(call.rows, call.form.n, [&](uint32_t t, uint32_t n, unsigned r, unsigned o) {
+        if (call.sum != NULL) {
+            call.sum[(static_cast<size_t>(t) * call.form.n + n) * groups + g] = sum[r][o];
+        } else {
+            y[r][o] =
+                int8_add_group(&call.form, &call.weight, &call.x, t, n, g, sum[r][o], y[r][o]);
+        }
+    });
 }
 
 template <unsigned R>
 static __global__ void __launch_bounds__(TILE_THREADS, 2) tiles_i8_groups(int8_call call) {
-    uint32_t first_row = blockIdx.x * TILE_SIDE * R, first_output = blockIdx.y * TILE_OUTPUTS;
-    uint32_t k_bytes = weight_padded(call.form.k), size = call.form.group_size;
-    uint32_t groups = call.weight.groups;
+    uint32_t size = call.form.group_size, groups = call.weight.groups;
     float y[R][TILE_OUTPUTS_EACH] = {};
-    tile_each<R>(call, first_row, first_output, [&](uint32_t, uint32_t n, unsigned r, unsigned o) {
+    tile_each<R>(call.rows, call.form.n, [&](uint32_t, uint32_t n, unsigned r, unsigned o) {
         y[r][o] = int8_begin(&call.weight, n);
     });
     for (uint32_t g = 0; g < groups; g++) {
-        uint32_t begin = g * size, end = g + 1u < groups ? begin + size : k_bytes;
+        uint32_t begin = g * size;
         int sum[R][TILE_OUTPUTS_EACH] = {};
-        tile_range<R>(call, first_row, first_output, begin, end, sum);
-        tile_each<R>(
-            call, first_row, first_output, [&](uint32_t t, uint32_t n, unsigned r, unsigned o) {
-                if (call.sum != NULL) {
-                    call.sum[(static_cast<size_t>(t) * call.form.n + n) * groups + g] = sum[r][o];
-                } else {
-                    y[r][o] = int8_add_group(&call.form, &call.weight, &call.x, t, n, g, sum[r][o],
-                                             y[r][o]);
-                }
-            });
+        tile_range<R>(call, begin, g + 1u < groups ? begin + size : weight_padded(call.form.k),
+                      sum);
+        add_group<R>(call, g, sum, y);
     }
     if (call.sum == NULL) {
-        tile_each<R>(call, first_row, first_output,
-                     [&](uint32_t t, uint32_t n, unsigned r, unsigned o) {
-                         int8_store_y(call, static_cast<size_t>(t) * call.form.n + n, y[r][o]);
-                     });
+        tile_each<R>(call.rows, call.form.n, [&](uint32_t t, uint32_t n, unsigned r, unsigned o) {
+            int8_store_y(call, static_cast<size_t>(t) * call.form.n + n, y[r][o]);
+        });
     }
 }
 

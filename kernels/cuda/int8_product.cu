@@ -108,11 +108,11 @@ enum kernels_status cuda_int8_product(struct cuda_blas *blas, cudaStream_t strea
         return KERNELS_INVALID;
     }
     enum kernels_status status = KERNELS_OK;
-    for (uint32_t t = 0; t < call->rows && status == KERNELS_OK;) {
-        uint32_t left = call->rows - t, rows = left < WEIGHT_SLICE_ROWS ? left : WEIGHT_SLICE_ROWS;
+    for (uint32_t t = 0, rows; t < call->rows && status == KERNELS_OK; t += rows) {
+        uint32_t left = call->rows - t;
+        rows = left < WEIGHT_SLICE_ROWS ? left : WEIGHT_SLICE_ROWS;
         status = run_slice(blas, stream, cuda_weight_plan(weight, rows), slice_of(*call, t, rows),
                            &layout, static_cast<char *>(workspace->data));
-        t += rows;
     }
     return status;
 }

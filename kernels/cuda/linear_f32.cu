@@ -152,24 +152,18 @@ static __global__ void __launch_bounds__(TILE_THREADS) tiles_f32(f32_call call) 
     typedef tile_operand<float, TILE_STEPS, TILE_SIDE * R> x_operand;
     CUDA_SHARED(w_operand, w, );
     CUDA_SHARED(x_operand, x, );
-    uint32_t first_row = blockIdx.x * TILE_SIDE * R, first_output = blockIdx.y * TILE_OUTPUTS;
     float sum[R][TILE_OUTPUTS_EACH] = {};
     for (uint32_t k = 0; k < call.k; k += TILE_STEPS) {
-        load_weights<Panel>(call, first_output, k, w);
-        load_rows<R>(call, first_row, k, x);
+        load_weights<Panel>(call, tile_first_output(), k, w);
+        load_rows<R>(call, tile_first_row<R>(), k, x);
         __syncthreads();
         uint32_t left = call.k - k;
         tile_multiply<R>(w, x, left < TILE_STEPS ? left : TILE_STEPS, sum);
         __syncthreads();
     }
-    for (unsigned r = 0; r < R; r++) {
-        for (unsigned o = 0; o < TILE_OUTPUTS_EACH; o++) {
-            uint32_t t = first_row + tile_row<R>() + r, n = first_output + tile_output() + o;
-            if (t < call.rows && n < call.n) {
-                f32_store(call, t, n, sum[r][o]);
-            }
-        }
-    }
+    tile_each<R>(call.rows, call.n, [&](uint32_t t, uint32_t n, unsigned r, unsigned o) {
+        f32_store(call, t, n, sum[r][o]);
+    });
 }
 
 /* ---------------------------------------------------------------- launchers */

@@ -37,7 +37,13 @@ static __device__ __forceinline__ void tile_vector(const float *from, float to[4
     to[0] = v.x, to[1] = v.y, to[2] = v.z, to[3] = v.w;
 }
 
-/* Outputs and rows of this thread, within the tile. */
+/* Where the block's tile begins, and the thread's part within it. */
+template <unsigned R> static __device__ __forceinline__ uint32_t tile_first_row() {
+    return blockIdx.x * TILE_SIDE * R;
+}
+static __device__ __forceinline__ uint32_t tile_first_output() {
+    return blockIdx.y * TILE_OUTPUTS;
+}
 static __device__ __forceinline__ uint32_t tile_output() {
     return threadIdx.x % TILE_SIDE * TILE_OUTPUTS_EACH;
 }
@@ -77,6 +83,20 @@ static __device__ __forceinline__ void tile_multiply(const tile_operand<T, STEPS
     }
     for (uint32_t step = 0; step < steps; step++) {
         tile_step<R>(w.at[step], x.at[step], sum);
+    }
+}
+
+/* Calls visit(t, n, r, o) for the thread's sums [r][o] that are of a row and an output. */
+template <unsigned R, typename Visit>
+static __device__ __forceinline__ void tile_each(uint32_t rows, uint32_t outputs, Visit visit) {
+    for (unsigned r = 0; r < R; r++) {
+        for (unsigned o = 0; o < TILE_OUTPUTS_EACH; o++) {
+            uint32_t t = tile_first_row<R>() + tile_row<R>() + r;
+            uint32_t n = tile_first_output() + tile_output() + o;
+            if (t < rows && n < outputs) {
+                visit(t, n, r, o);
+            }
+        }
     }
 }
 
