@@ -48,6 +48,7 @@ enum kernels_status cuda_rms_norm(cudaStream_t stream, const struct norm_args *a
 enum kernels_status cuda_rms_norm_quantize(cudaStream_t stream,
                                            const struct norm_quantize_args *args);
 enum kernels_status cuda_rope_kv_write(cudaStream_t stream, const struct rope_kv_write_args *args);
+enum kernels_status cuda_sample(cudaStream_t stream, const struct sample_args *args);
 enum kernels_status cuda_silu_mul(cudaStream_t stream, const struct glu_args *args);
 enum kernels_status cuda_silu_mul_quantize(cudaStream_t stream,
                                            const struct glu_quantize_args *args);
