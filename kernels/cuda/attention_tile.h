@@ -16,8 +16,7 @@
 #define ATTENTION_THREADS ATTENTION_BLOCK_TOKENS
 #define BLOCK_PAGES (ATTENTION_BLOCK_TOKENS / KV_PAGE_TOKENS)
 #define TILE_QUERIES_MAX (ATTENTION_THREADS / CANONICAL_LANES)
-#define VECTORS_AT_ONCE 4u /* loads under way for a thread */
-#define OUTPUTS_MAX 8u     /* of a thread, over the queries of a tile */
+#define OUTPUTS_MAX 8u /* of a thread, over the queries of a tile */
 
 /* Query i is head i % heads of row i / heads. */
 struct attention_tile {
@@ -111,17 +110,17 @@ ROW_FN void add_products(const float *query, float key, float (&chain)[QUERIES])
 template <typename Element, uint32_t QUERIES>
 ROW_FN void chain_vectors(const typename Element::stored *key, const float *query, uint32_t vectors,
                           float (&chain)[QUERIES]) {
-    for (uint32_t begin = 0; begin < vectors; begin += VECTORS_AT_ONCE) {
-        uint4 loaded[VECTORS_AT_ONCE];
+    for (uint32_t begin = 0; begin < vectors; begin += Element::AT_ONCE) {
+        uint4 loaded[Element::AT_ONCE];
         CUDA_UNROLL
-        for (uint32_t i = 0; i < VECTORS_AT_ONCE; i++) {
+        for (uint32_t i = 0; i < Element::AT_ONCE; i++) {
             if (begin + i < vectors) {
                 loaded[i] = kv_vector<Element>(key + static_cast<size_t>(begin + i) *
                                                          KV_PAGE_TOKENS * Element::VECTOR);
             }
         }
         CUDA_UNROLL
-        for (uint32_t i = 0; i < VECTORS_AT_ONCE; i++) {
+        for (uint32_t i = 0; i < Element::AT_ONCE; i++) {
             if (begin + i < vectors) {
                 float k[Element::VECTOR];
                 Element::unpack(loaded[i], k);
@@ -254,7 +253,7 @@ template <typename Element, uint32_t OUTPUTS>
 ROW_FN void tile_values(const attention_args &args, const attention_tile &tile,
                         const tile_memory &memory, const tile_column &column, uint32_t first,
                         uint32_t keys, float (&out)[OUTPUTS]) {
-    const uint32_t vector = Element::VECTOR, stretch = vector * VECTORS_AT_ONCE;
+    const uint32_t vector = Element::VECTOR, stretch = vector * Element::AT_ONCE;
     uint32_t head_dim = args.kv.form.head_dim, queries = tile.rows * tile.heads;
     uint32_t seen = keys_seen(tile.position, first) / stretch * stretch; /* by all rows */
     auto at = [&](uint32_t j) {
@@ -262,13 +261,13 @@ ROW_FN void tile_values(const attention_args &args, const attention_tile &tile,
         return head + kv_value_at(head_dim, vector, column.d, j % KV_PAGE_TOKENS);
     };
     for (uint32_t begin = 0; begin < seen; begin += stretch) {
-        uint4 loaded[VECTORS_AT_ONCE];
+        uint4 loaded[Element::AT_ONCE];
         CUDA_UNROLL
-        for (uint32_t i = 0; i < VECTORS_AT_ONCE; i++) {
+        for (uint32_t i = 0; i < Element::AT_ONCE; i++) {
             loaded[i] = kv_vector<Element>(at(begin + i * vector));
         }
         CUDA_UNROLL
-        for (uint32_t i = 0; i < VECTORS_AT_ONCE; i++) {
+        for (uint32_t i = 0; i < Element::AT_ONCE; i++) {
             add_seen<Element, OUTPUTS>(memory, column, queries, begin + i * vector, loaded[i], out);
         }
     }

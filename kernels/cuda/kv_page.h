@@ -21,10 +21,11 @@
 
 /* ---------------------------------------------------------------- elements */
 
-/* Conversions of halves are the hardware's: those of canonical.h are exact or half to even, too. */
+/* VECTOR elements in 16 bytes; a thread has AT_ONCE such loads under way, as registers allow.
+ * Conversions of halves are the hardware's: those of canonical.h are exact or half to even, too. */
 struct kv_f16 {
     typedef uint16_t stored;
-    static constexpr uint32_t VECTOR = 8;
+    static constexpr uint32_t VECTOR = 8, AT_ONCE = 4;
 
     static __device__ __forceinline__ float load(stored bits) {
         return __half2float(__ushort_as_half(bits));
@@ -44,7 +45,7 @@ struct kv_f16 {
 
 struct kv_f32 {
     typedef float stored;
-    static constexpr uint32_t VECTOR = 4;
+    static constexpr uint32_t VECTOR = 4, AT_ONCE = 2;
 
     static __device__ __forceinline__ float load(stored x) {
         return x;
