@@ -225,8 +225,30 @@ cuda-objects: $(CUDA_OBJECTS)
 
 check-cuda: deps-cuda                             ## the CUDA build for sm_80: links, refuses without a device, report
 	$(Q)$(SUBMAKE) all $(TINY_MODEL)
-	$(Q)$(SUBMAKE) CUDA=1 CUDA_ARCHS=80 all
+	$(Q)$(SUBMAKE) CUDA=1 CUDA_ARCHS=80 all card-tests
 	$(Q)$(PYTHON) ops/dev/check_cuda.py $(CUDA_BUILD)
+
+# The tests of the emulation on a card: the same cases, another rig. The emulation's own are left out.
+CARD_TESTS   := $(filter-out %/test_cuda_emulation %/test_cuda_runtime, \
+                  $(patsubst tests/cuda_emulation/%.cpp,$(CUDA_BUILD)/tests/%, \
+                    $(wildcard tests/cuda_emulation/test_*.cpp)))
+CARD_KERNELS := $(CUDA_BUILD)/tests/cuda_emulation/right_kernels.cu.o
+CARD_CXXFLAGS = $(patsubst tests/cuda_emulation/include,$(CUDA_HOME)/include,$(ALL_CXXFLAGS))
+
+$(CUDA_BUILD)/%.cpp.o: %.cpp $(CUDA_BUILD)/flags
+	@mkdir -p $(@D)
+	$(call say,CXX,$<)$(CXX) $(CARD_CXXFLAGS) -MMD -MP -c -o $@ $<
+
+$(CARD_TESTS): $(CUDA_BUILD)/tests/%: $(CUDA_BUILD)/tests/cuda_emulation/%.cpp.o \
+               $(CUDA_BUILD)/tests/cuda_card/card.cpp.o $(CARD_KERNELS) $(CUDA_OBJECTS) $(SUPPORT) \
+               $(LAYER_LIBS)
+	$(call say,LINK,$@)$(CXX) $(ALL_LDFLAGS) -o $@ $^ $(CUDA_LIBS) $(LIBS) -lcmocka
+
+.PHONY: card-tests gpu-check
+card-tests: $(CARD_TESTS)
+gpu-check:                                        ## on a machine with a card: every kernel on it, in parts, resumed where it ended
+	$(Q)$(if $(wildcard $(NVCC)),$(SUBMAKE) CUDA=1 all card-tests)
+	$(Q)$(PYTHON) ops/dev/gpu_check.py $(CUDA_BUILD) $(GPU_CHECK_ARGS)
 
 # The prompts are files for people to read and change; the program carries them.
 PROMPTS := $(sort $(wildcard engine/prompts/*.txt))
@@ -269,7 +291,7 @@ $(BUILD)/tests/fuzz/replay_%: $(BUILD)/tests/fuzz/fuzz_%.c.o $(BUILD)/tests/fuzz
 	$(call say,LINK,$@)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS) -lcmocka
 
 -include $(patsubst %.o,%.d,$(call objects,$(SRC_all) $(GEN_engine) $(SRC_emulated) $(SRC_emulation_tests)) \
-           $(CUDA_OBJECTS))
+           $(CUDA_OBJECTS)) $(CARD_TESTS:$(CUDA_BUILD)/tests/%=$(CUDA_BUILD)/tests/cuda_emulation/%.cpp.d)
 
 # ---- dependencies and model -------------------------------------------------------------------
 .PHONY: deps deps-demo deps-cuda model

@@ -1,4 +1,4 @@
-"""Reads what ptxas said of each CUDA kernel (build/cuda/**/*.cu.o.ptxas) and prints a table: file,
+"""Reads what ptxas said of each CUDA kernel (build/cuda/kernels/**/*.cu.o.ptxas) and prints a table: file,
 kernel, architecture, registers, shared memory, stack and spills in bytes. Fails when a kernel of a
 hot file spills or keeps an array on the stack, when a hot file has no kernel, or when there is
 nothing to read.
@@ -58,7 +58,7 @@ def demangled(symbols):
 
 def read(build):
     kernels = []
-    for path in sorted(build.rglob("*.cu.o.ptxas")):
+    for path in sorted((build / "kernels").rglob("*.cu.o.ptxas")):
         if (ROOT / path.relative_to(build).with_suffix("").with_suffix("")).is_file():
             kernels += parse(path.name.removesuffix(".cu.o.ptxas"), path.read_text())
     names = demangled([kernel.symbol for kernel in kernels])
