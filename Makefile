@@ -233,15 +233,16 @@ CARD_TESTS   := $(filter-out %/test_cuda_emulation %/test_cuda_runtime, \
                   $(patsubst tests/cuda_emulation/%.cpp,$(CUDA_BUILD)/tests/%, \
                     $(wildcard tests/cuda_emulation/test_*.cpp)))
 CARD_KERNELS := $(CUDA_BUILD)/tests/cuda_emulation/right_kernels.cu.o
-CARD_CXXFLAGS = $(patsubst tests/cuda_emulation/include,$(CUDA_HOME)/include,$(ALL_CXXFLAGS))
+CARD_RIGS    := $(patsubst %,$(CUDA_BUILD)/%.o,tests/cuda_card/card.cpp $(wildcard tests/cuda_emulation/*_rig.cpp))
+# CUDA's own headers name a type `half`.
+CARD_CXXFLAGS = $(patsubst tests/cuda_emulation/include,$(CUDA_HOME)/include,$(ALL_CXXFLAGS)) -Wno-shadow
 
 $(CUDA_BUILD)/%.cpp.o: %.cpp $(CUDA_BUILD)/flags
 	@mkdir -p $(@D)
 	$(call say,CXX,$<)$(CXX) $(CARD_CXXFLAGS) -MMD -MP -c -o $@ $<
 
 $(CARD_TESTS): $(CUDA_BUILD)/tests/%: $(CUDA_BUILD)/tests/cuda_emulation/%.cpp.o \
-               $(CUDA_BUILD)/tests/cuda_card/card.cpp.o $(CARD_KERNELS) $(CUDA_OBJECTS) $(SUPPORT) \
-               $(LAYER_LIBS)
+               $(CARD_RIGS) $(CARD_KERNELS) $(CUDA_OBJECTS) $(SUPPORT) $(LAYER_LIBS)
 	$(call say,LINK,$@)$(CXX) $(ALL_LDFLAGS) -o $@ $^ $(CUDA_LIBS) $(LIBS) -lcmocka
 
 .PHONY: card-tests gpu-check
@@ -405,7 +406,7 @@ lint: all compile_commands.json                   ## format, includes, symbols, 
 	$(Q)PYTHON=$(PYTHON) ops/dev/lint.sh $(STEPS)
 
 format:                                           ## clang-format all C sources in place
-	$(Q)clang-format-14 -i $(SRC_all) $(HEADERS) $(SRC_emulated) $(wildcard tests/cuda_emulation/test_*.cpp)
+	$(Q)clang-format-14 -i $(SRC_all) $(HEADERS) $(SRC_emulated) $(wildcard tests/cuda_emulation/test_*.cpp tests/cuda_card/*.cpp)
 
 .PHONY: compile_commands.json
 compile_commands.json: $(BUILD)/sources | packages                 ## for editors and clang-tidy

@@ -2,10 +2,12 @@
  * emulation. */
 #include <cmath>
 #include <cstdio>
+#include <cstring>
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
+#include "kernels/canonical.h"
 #include "tests/cuda_emulation/linears_rig.h"
 
 struct shape {
@@ -22,8 +24,8 @@ static std::vector<float> floats(uint64_t *random, size_t count, bool hostile) {
 static std::vector<char> stored(const std::vector<float> &values, element_type type) {
     std::vector<char> bytes(values.size() * element_bytes(type));
     for (size_t i = 0; i < values.size(); i++) {
-        uint16_t half = canonical_f32_to_f16(values[i]);
-        const void *from = type == ELEMENT_F16 ? static_cast<const void *>(&half) : &values[i];
+        uint16_t bits = canonical_f32_to_f16(values[i]);
+        const void *from = type == ELEMENT_F16 ? static_cast<const void *>(&bits) : &values[i];
         memcpy(bytes.data() + i * element_bytes(type), from, element_bytes(type));
     }
     return bytes;
@@ -291,17 +293,30 @@ static void converts_halves_as_the_card_does(void **state) {
     assert_int_equal(__half_as_ushort(__float2half_rn(0x1.8p-25f)), 0x0001);
 }
 
+static uint16_t bfloat16_bits(float x) {
+    __nv_bfloat16 value = __float2bfloat16_rn(x);
+    uint16_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+static float bfloat16_of(uint16_t bits) {
+    __nv_bfloat16 value;
+    memcpy(static_cast<void *>(&value), &bits, sizeof bits);
+    return __bfloat162float(value);
+}
+
 static void converts_bfloat16_as_the_card_does(void **state) {
     for (uint32_t bits = 0; bits < 0x10000u; bits++) {
-        float x = __bfloat162float({static_cast<uint16_t>(bits)});
-        __nv_bfloat16 back = __float2bfloat16_rn(x);
+        float x = bfloat16_of(static_cast<uint16_t>(bits));
+        uint16_t back = bfloat16_bits(x);
         bool is_nan = (bits & 0x7FFFu) > 0x7F80u;
-        assert_true(is_nan ? std::isnan(x) && back.bits == 0x7FFFu : back.bits == bits);
+        assert_true(is_nan ? std::isnan(x) && back == 0x7FFFu : back == bits);
     }
-    assert_int_equal(__float2bfloat16_rn(0x1.01p0f).bits, 0x3F80);
-    assert_int_equal(__float2bfloat16_rn(0x1.03p0f).bits, 0x3F82);
-    assert_int_equal(__float2bfloat16_rn(0x1.010002p0f).bits, 0x3F81);
-    assert_int_equal(__float2bfloat16_rn(0x1.fffffep127f).bits, 0x7F80);
+    assert_int_equal(bfloat16_bits(0x1.01p0f), 0x3F80);
+    assert_int_equal(bfloat16_bits(0x1.03p0f), 0x3F82);
+    assert_int_equal(bfloat16_bits(0x1.010002p0f), 0x3F81);
+    assert_int_equal(bfloat16_bits(0x1.fffffep127f), 0x7F80);
 }
 
 TEST_MAIN(cmocka_unit_test(equals_reference_for_1_to_17_rows),
