@@ -36,7 +36,7 @@ size_t cuda_linear_i8_workspace_bytes(const struct kernels_shape *shape);
 enum kernels_status cuda_linear_f32(cudaStream_t stream, const struct linear_f32_args *args);
 enum kernels_status cuda_head_logits(cudaStream_t stream, const struct head_logits_args *args);
 enum kernels_status cuda_head_sample(cudaStream_t stream, const struct head_sample_args *args);
-size_t cuda_head_sample_workspace_bytes(const struct kernels_shape *shape);
+size_t cuda_head_sample_bytes(const struct kernels_shape *shape);
 
 /* ---------------------------------------------------------------- rows */
 

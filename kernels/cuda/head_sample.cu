@@ -1,5 +1,6 @@
 /* LM head and sampling, some rows at a time: a large head's logits of all rows would take more
- * memory than is worth it. A sketch is passed over. */
+ * memory than is worth it. Parallelisation, bytes and bounds are those of the two; logits go to
+ * memory and back, 8 bytes each beside the 2 D of an output's weights. A sketch is passed over. */
 #include "kernels/cuda/cuda_ops.h"
 #include "kernels/reference/check.h"
 
@@ -17,7 +18,7 @@ static size_t logits_bytes(uint32_t rows, uint32_t vocabulary) {
     return static_cast<size_t>(slice_rows(rows)) * vocabulary * sizeof(float);
 }
 
-size_t cuda_head_sample_workspace_bytes(const struct kernels_shape *shape) {
+size_t cuda_head_sample_bytes(const struct kernels_shape *shape) {
     return logits_bytes(shape->sampled_max, shape->vocabulary);
 }
 

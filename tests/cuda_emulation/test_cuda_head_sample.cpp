@@ -65,7 +65,7 @@ struct posed {
         size_t bytes =
             reference.ops().workspace_bytes(reference.device(), KERNEL_OP_head_sample, &shape);
         workspace[ON_HOST] = {kernel_test_alloc(bytes), bytes};
-        workspace[ON_DEVICE] = linears_workspace(cuda_head_sample_workspace_bytes(&shape));
+        workspace[ON_DEVICE] = linears_workspace(cuda_head_sample_bytes(&shape));
     }
     ~posed() {
         kernel_test_weight_free(&test, &on_host);
