@@ -11,7 +11,7 @@
 #include "engine/forward.h"
 #include "engine/model.h"
 
-#define ENGINE_PLAN_DRAFT_ROWS_MAX 8 /* rows of a step with drafts, beside its prompts' */
+#define ENGINE_PLAN_DRAFT_ROWS_MAX 8 /* most rows of a step with drafts */
 #define ENGINE_PLAN_BUCKETS_MAX 32   /* row buckets: powers of two */
 
 struct engine_plan {

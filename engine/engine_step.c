@@ -268,10 +268,12 @@ static uint32_t engine_step_draft(struct engine_real *real, const struct pick *p
 }
 
 /* Drafts for the sequences of a step of few rows: they pay while a pass waits for memory rather
- * than for arithmetic. */
+ * than for arithmetic, which the device tells. */
 static void engine_step_draft_all(struct engine_real *real, const struct schedule *schedule) {
     uint32_t rows = schedule->pick_count + schedule->prefill_rows;
-    uint32_t left = rows < ENGINE_PLAN_DRAFT_ROWS_MAX ? ENGINE_PLAN_DRAFT_ROWS_MAX - rows : 0;
+    uint32_t few = real->device_info.few_rows;
+    few = few < ENGINE_PLAN_DRAFT_ROWS_MAX ? few : ENGINE_PLAN_DRAFT_ROWS_MAX;
+    uint32_t left = rows < few ? few - rows : 0;
     for (uint32_t i = 0; i < schedule->pick_count; i++) {
         struct sequence *sequence = real->sequences[schedule->picks[i].handle];
         uint32_t most = (uint32_t)real->options.max_speculative_tokens;

@@ -17,6 +17,10 @@
 #include "kernels/x86/avx512/avx512.h"
 #endif
 
+/* Up to here a step waits for its weights rather than for arithmetic: measured on two cores, a step
+ * of 4 rows takes 1.2 to 1.7 times as long as one of 1, of 8 rows 2.1 to 3.7 times. */
+#define CPU_DEVICE_FEW_ROWS 4u
+
 struct cpu_device {
     struct device base; /* first: device.c sees only this */
     struct pool *pool;
@@ -159,7 +163,9 @@ static size_t cpu_device_free_bytes(void) {
 
 static void cpu_device_describe(const struct device *device, struct device_info *info) {
     const struct cpu_device *cpu = (const struct cpu_device *)device;
-    *info = (struct device_info){.threads = pool_threads(cpu->pool), .memory_is_host = true};
+    *info = (struct device_info){.threads = pool_threads(cpu->pool),
+                                 .few_rows = CPU_DEVICE_FEW_ROWS,
+                                 .memory_is_host = true};
     cpu_features_name(info->name, sizeof info->name);
     snprintf(info->tier, sizeof info->tier, "%s", device->ops->tier);
     snprintf(info->numerics, sizeof info->numerics, "cpu-1");

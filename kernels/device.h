@@ -34,7 +34,8 @@ struct device_info {
     char tier[16];                    /* "reference", "avx2", "avx512", "cuda" */
     char numerics[16];                /* "cpu-1": equal ids give equal bits */
     uint32_t threads;                 /* 0 where meaningless */
-    size_t memory_bytes;              /* total */
+    uint32_t few_rows;   /* a step of so many rows takes hardly longer than a step of one */
+    size_t memory_bytes; /* total */
     size_t memory_free_bytes;
     bool memory_is_host; /* device pointers may be read by the host after device_sync */
     bool

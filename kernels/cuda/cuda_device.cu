@@ -56,6 +56,7 @@ static void describe(const struct device *device, struct device_info *info) {
     if (status_of(cudaMemGetInfo(&info->memory_free_bytes, &total_bytes)) != KERNELS_OK) {
         info->memory_free_bytes = 0; /* the next call that can fail says why */
     }
+    info->few_rows = 8;
     info->fixed_row_shapes = true;
     info->has_graphs = true;
 }

@@ -1,5 +1,5 @@
 """HumanEval's prompts through Kafka and Redis to a worker, and to what users build instead: a
-Python consumer in front of llama.cpp's server, when that is there (peers.md), in turn.
+Python consumer in front of llama.cpp's server, where that is installed (peers.md), in turn.
 
 Each is sent all prompts at once, and has 32 of them in flight. Time counts from the first sent to
 the last result read. engine_share is the part of that time in which the worker's engine was inside
@@ -17,7 +17,7 @@ from fleet import Topics, Worker, send_and_read
 from machine import peak_bytes
 from problems import human_eval
 from report import show
-from services import Program, free_port
+from services import Program, free_port, wait_until
 
 IN_FLIGHT = 32
 MAX_TOKENS = 128
@@ -73,7 +73,15 @@ def ours(bench, jobs, tier):
     return row_of(f"solfleet {tier}", results, seconds, foreign, worker.peak_bytes, share)
 
 
-def theirs(bench, jobs, program, model):
+def peer_of(bench, tier):
+    """llama-server and its model for a tier; None where they are not installed."""
+    build = "llama" if tier == bench.tiers[0] else f"llama-{tier}"
+    program = bench.peers / build / "bin" / "llama-server"
+    model = bench.peers / "models" / "q8_0.gguf"
+    return (program, model) if program.exists() and model.exists() else None
+
+
+def theirs(bench, jobs, tier, program, model):
     topics = Topics(bench)
     consumer = [sys.executable, pathlib.Path(__file__).with_name("peer_python_consumer.py"),
                 "--brokers", topics.kafka.brokers, "--redis", topics.redis.url, "--jobs-topic",
@@ -82,10 +90,10 @@ def theirs(bench, jobs, program, model):
     with LlamaServer(bench, program, model).start() as server, \
             Program([*consumer, "--server", server.url],
                     bench.folder / f"{topics.name}.log").start() as python:
-        python._await_start(lambda: "ready" in python.log(), "the Python consumer")
+        wait_until(lambda: "ready" in python.log(), 30, "the Python consumer takes jobs")
         results, seconds, foreign = send_and_read(topics, jobs, server.pid, python.pid)
         peak = peak_bytes(server.pid)
-    return row_of("Python and llama.cpp", results, seconds, foreign, peak)
+    return row_of(f"llama.cpp {tier}", results, seconds, foreign, peak)
 
 
 def run(bench):
@@ -93,30 +101,31 @@ def run(bench):
     jobs = [{"messages": [{"role": "user", "content": prompt}],
              "params": {"max_tokens": 16 if bench.quick else MAX_TOKENS, "temperature": 0}}
             for prompt in prompts]
-    peer = bench.peers / "llama/bin/llama-server", bench.peers / "models/q8_0.gguf"
     rows = []
     for _ in range(1 if bench.quick else bench.turns):
-        rows += [ours(bench, jobs, tier) for tier in bench.tiers]
-        rows += [theirs(bench, jobs, *peer)] if all(path.exists() for path in peer) else []
-        print(".", end="", file=sys.stderr, flush=True)
-    show(f"HumanEval through Kafka and Redis ({IN_FLIGHT} in flight, at most {MAX_TOKENS} tokens)",
-         rows, COLUMNS)
-    judge(bench, rows)
+        for tier in bench.tiers:
+            rows.append(ours(bench, jobs, tier))
+            peer = peer_of(bench, tier)
+            rows += [theirs(bench, jobs, tier, *peer)] if peer else []
+            print(".", end="", file=sys.stderr, flush=True)
+    show(f"HumanEval through Kafka and Redis ({IN_FLIGHT} in flight, at most {MAX_TOKENS} tokens; "
+         "llama.cpp behind a Python consumer)", rows, COLUMNS)
+    for tier in bench.tiers:
+        judge(rows, tier)
     return rows
 
 
-def judge(bench, rows):
+def judge(rows, tier):
     def median(who, key):
-        return statistics.median(row[key] for row in rows if row["who"] == who)
-    print()
-    for tier in bench.tiers:
-        share = median(f"solfleet {tier}", "engine_share")
-        verdict = "holds" if share >= ENGINE_SHARE_MIN else "DOES NOT HOLD"
-        print(f"{tier}: at least {ENGINE_SHARE_MIN:.0%} of the time inside engine_step "
-              f"({share:.1%}): {verdict}")
-        if any(row["who"].startswith("Python") for row in rows):
-            ratio = (median(f"solfleet {tier}", "jobs_per_s") /
-                     median("Python and llama.cpp", "jobs_per_s"))
-            verdict = "holds" if ratio >= RATIO_MIN else "DOES NOT HOLD"
-            print(f"{tier}: at least {RATIO_MIN} times the jobs/s of the Python consumer "
-                  f"({ratio:.2f}): {verdict}")
+        return statistics.median(row[key] for row in rows if row["who"] == f"{who} {tier}")
+
+    def verdict(what, value, least, text):
+        print(f"{tier}: {what} ({text}): {'holds' if value >= least else 'DOES NOT HOLD'}")
+
+    share = median("solfleet", "engine_share")
+    verdict(f"at least {ENGINE_SHARE_MIN:.0%} of the time inside engine_step", share,
+            ENGINE_SHARE_MIN, f"{share:.1%}")
+    if any(row["who"] == f"llama.cpp {tier}" for row in rows):
+        ratio = median("solfleet", "jobs_per_s") / median("llama.cpp", "jobs_per_s")
+        verdict(f"at least {RATIO_MIN} times the jobs/s of the Python consumer", ratio, RATIO_MIN,
+                f"{ratio:.2f}")

@@ -68,7 +68,7 @@ def run(bench):
     rows = []
     for tier in bench.tiers[:1] if bench.quick else bench.tiers:
         for in_flight in (1, 8, 32):
-            count = {1: 4, 8: 8, 32: 32}[in_flight] * (1 if bench.quick else 3)
+            count = {1: 4, 8: 8, 32: 32}[in_flight] * (1 if bench.quick else 2)
             rows.append(compare(bench, "HumanEval", tier, in_flight, human_eval_jobs(count)))
             rows.append(compare(bench, "Chinese", tier, in_flight, chinese_jobs(count)))
     show("Speculation (tokens a second of the engine's time)", rows, COLUMNS)

@@ -95,6 +95,7 @@ static void describes_itself(void **state) {
     assert_string_equal(info.numerics, "cpu-1");
     assert_string_equal(device_ops(device)->tier, "reference");
     assert_int_equal(info.threads, 2);
+    assert_true(info.few_rows >= 1);
     assert_true(info.name[0] != '\0');
     assert_true(info.memory_is_host && !info.has_graphs && !info.fixed_row_shapes);
     assert_true(info.memory_bytes > info.memory_free_bytes && info.memory_free_bytes > 0);
