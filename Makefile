@@ -287,6 +287,13 @@ $(TINY_MODEL): $(BUILD)/$(SRC_tiny:.c=)
 $(BUILD)/tests/unit/test_out_of_memory: private ALL_LDFLAGS += \
   $(patsubst %,-Wl$(comma)--wrap=%,malloc calloc realloc strdup strndup)
 
+# What stands in for the library that a card is asked through; opened by this test at run time.
+FAKE_NVML := $(BUILD)/tests/fake/libnvidia-ml.so.1
+$(FAKE_NVML): tests/fake/nvml.c $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(call say,CC,$<)$(CC) $(ALL_CFLAGS) -fPIC -shared -o $@ $<
+$(BUILD)/tests/unit/test_gpu_monitor: | $(FAKE_NVML)
+
 # A fuzz target with a main of its own, so that the corpus is replayed without clang.
 $(BUILD)/tests/fuzz/replay_%: $(BUILD)/tests/fuzz/fuzz_%.c.o $(BUILD)/tests/fuzz/replay_main.c.o $(SUPPORT) $(LAYER_LIBS)
 	$(call say,LINK,$@)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS) -lcmocka

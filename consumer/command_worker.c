@@ -8,6 +8,7 @@
 #include "consumer/command.h"
 #include "consumer/config.h"
 #include "consumer/engine_config.h"
+#include "consumer/gpu_monitor.h"
 #include "consumer/shutdown.h"
 #include "consumer/worker.h"
 #include "consumer/worker_report.h"
@@ -29,6 +30,7 @@ struct command_worker {
     struct log log;
     struct engine *engine;
     struct worker *worker;
+    struct gpu_monitor *gpu; /* NULL: no card, or none that tells */
     bool said_ready;
 };
 
@@ -51,6 +53,23 @@ static enum log_level command_worker_level(const char *name) {
 
 /* ---- start ---- */
 
+/* On a card, asks it how it is from time to time; one that does not tell is no reason to stop. */
+static void command_worker_watch_card(struct command_worker *run) {
+    struct engine_info info;
+    engine_info(run->engine, &info);
+    if (strcmp(info.tier, "cuda") != 0) {
+        return;
+    }
+    const char *number = strchr(run->config.device, ':'); /* "auto" is cuda:0 */
+    unsigned long index = number != NULL ? strtoul(number + 1, NULL, 10) : 0;
+    char err[256];
+    run->gpu = gpu_monitor_open(NULL, (uint32_t)index, info.device_name, err, sizeof err);
+    if (run->gpu == NULL) {
+        log_write(&run->log, LOG_LEVEL_INFO, "worker.gpu_unwatched",
+                  LOG_FIELDS(log_text("reason", err)));
+    }
+}
+
 static int command_worker_open(struct command_worker *run) {
     char err[512];
     int code = engine_config_open(&run->config, &run->log, &run->engine, err, sizeof err);
@@ -68,6 +87,7 @@ static int command_worker_open(struct command_worker *run) {
     if (worker_open(&options, &run->worker, err, sizeof err) != WORKER_OK) {
         return command_fail("worker", COMMAND_EXIT_USAGE, "%s", err);
     }
+    command_worker_watch_card(run);
     return COMMAND_EXIT_OK;
 }
 
@@ -104,6 +124,7 @@ static void command_worker_say_ready(struct command_worker *run) {
 
 static bool command_worker_step(struct command_worker *run, int max_wait_ms) {
     char err[512];
+    gpu_monitor_sample(run->gpu, clock_monotonic_ns(NULL) / CLOCK_NS_PER_MS);
     if (worker_step(run->worker, max_wait_ms, err, sizeof err) == WORKER_OK) {
         return true;
     }
@@ -141,10 +162,12 @@ static void command_worker_drain(struct command_worker *run) {
 static int command_worker_report(struct command_worker *run) {
     struct engine_stats engine;
     struct worker_stats worker;
+    struct gpu_monitor_report gpu;
     engine_stats(run->engine, &engine);
+    gpu_monitor_report(run->gpu, &gpu);
     worker_stats(run->worker, &worker);
     bool redelivered = !worker_is_drained(run->worker) || worker.given_back_in_drain > 0;
-    worker_report_statistics(stdout, run->config.json, &engine, &worker);
+    worker_report_statistics(stdout, run->config.json, &engine, &worker, &gpu);
     return redelivered ? COMMAND_EXIT_REDELIVERED : COMMAND_EXIT_OK;
 }
 
@@ -181,6 +204,7 @@ static int command_worker_run(int argc, char **argv) {
         if (!shutdown_is_wanted()) { /* it could not start: closing is bounded all the same */
             shutdown_watch(SHUTDOWN_SLACK_SECONDS);
         }
+        gpu_monitor_close(run.gpu);
         worker_close(run.worker);
         engine_close(run.engine);
         shutdown_close();

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "consumer/config.h"
+#include "consumer/gpu_monitor.h"
 #include "consumer/worker.h"
 #include "engine/clock.h"
 #include "engine/engine.h"
@@ -89,6 +90,43 @@ static void worker_report_text(FILE *out, const struct engine_stats *engine,
     fprintf(out, "logs made anew      %" PRIu64 "\n", worker->source.restarts_total);
 }
 
+static void worker_report_gpu_text(FILE *out, const struct gpu_monitor_report *gpu) {
+    if (gpu->utilization_samples > 0) {
+        fprintf(out, "gpu utilisation     %.1f %%\n", gpu->utilization_percent);
+    }
+    if (gpu->memory_samples > 0) {
+        fprintf(out, "gpu memory at most  %" PRIu64 " of %" PRIu64 " MiB\n",
+                gpu->memory_used_bytes_max >> 20, gpu->memory_total_bytes >> 20);
+    }
+    if (gpu->temperature_samples > 0) {
+        fprintf(out, "gpu heat at most    %u C\n", gpu->temperature_celsius_max);
+    }
+    if (gpu->power_samples > 0) {
+        fprintf(out, "gpu power           %.1f W\n", gpu->power_watts);
+    }
+}
+
+/* What a card does not tell is left out. */
+static void worker_report_gpu_json(FILE *out, const struct gpu_monitor_report *gpu) {
+    if (gpu->utilization_samples + gpu->memory_samples + gpu->temperature_samples +
+            gpu->power_samples ==
+        0) {
+        return;
+    }
+    fprintf(out, ",\"gpu\":{\"memory_used_bytes_max\":%" PRIu64 ",\"memory_total_bytes\":%" PRIu64,
+            gpu->memory_used_bytes_max, gpu->memory_total_bytes);
+    if (gpu->utilization_samples > 0) {
+        fprintf(out, ",\"utilization_percent\":%.1f", gpu->utilization_percent);
+    }
+    if (gpu->temperature_samples > 0) {
+        fprintf(out, ",\"temperature_celsius_max\":%u", gpu->temperature_celsius_max);
+    }
+    if (gpu->power_samples > 0) {
+        fprintf(out, ",\"power_watts\":%.1f", gpu->power_watts);
+    }
+    fprintf(out, "}");
+}
+
 /* What rises while Redis is away or slow: jobs may be computed twice meanwhile. */
 static void worker_report_redis(FILE *out, const struct worker_stats *worker) {
     const struct status_store_stats *store = &worker->store;
@@ -103,7 +141,8 @@ static void worker_report_redis(FILE *out, const struct worker_stats *worker) {
 }
 
 static void worker_report_json(FILE *out, const struct engine_stats *engine,
-                               const struct worker_stats *worker) {
+                               const struct worker_stats *worker,
+                               const struct gpu_monitor_report *gpu) {
     struct averages average = worker_report_averages(engine);
     fprintf(out,
             "{\"total_requests\":%" PRIu64 ",\"total_batches\":%" PRIu64
@@ -134,11 +173,18 @@ static void worker_report_json(FILE *out, const struct engine_stats *engine,
         engine->drafted_tokens_total, engine->kept_tokens_total, worker->source.known_total,
         worker->source.lost_records_total, worker->source.restarts_total);
     worker_report_redis(out, worker);
+    worker_report_gpu_json(out, gpu);
     fprintf(out, "}\n");
 }
 
 void worker_report_statistics(FILE *out, bool json, const struct engine_stats *engine,
-                              const struct worker_stats *worker) {
-    (json ? worker_report_json : worker_report_text)(out, engine, worker);
+                              const struct worker_stats *worker,
+                              const struct gpu_monitor_report *gpu) {
+    if (json) {
+        worker_report_json(out, engine, worker, gpu);
+    } else {
+        worker_report_text(out, engine, worker);
+        worker_report_gpu_text(out, gpu);
+    }
     fflush(out);
 }

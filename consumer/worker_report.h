@@ -9,14 +9,16 @@
 struct config;
 struct engine_info;
 struct engine_stats;
+struct gpu_monitor_report;
 struct worker_stats;
 
 /* One line that begins with "ready". */
 void worker_report_ready(FILE *out, const struct config *config, const char *name,
                          const struct engine_info *info, const struct worker_stats *stats);
 
-/* The batch statistics, as a table or as one JSON document. */
+/* The batch statistics, as a table or as one JSON document. Of the card only what it told. */
 void worker_report_statistics(FILE *out, bool json, const struct engine_stats *engine,
-                              const struct worker_stats *worker);
+                              const struct worker_stats *worker,
+                              const struct gpu_monitor_report *gpu);
 
 #endif

@@ -22,6 +22,7 @@ NOT_RUN = {
     "build": "installs packages and builds; every test run has done so",
     "demo": "installs packages; test_demo.py runs the script, and this is a test run",
     "bench": "takes minutes; test_bench.py runs both commands",
+    "gpu": "needs a card; `make check-cuda` builds it, and tests/cuda_emulation runs the kernels",
     "docker": "needs a Docker engine; `make lint` checks the files that it names",
 }
 CLIENTS = ("client-shell", "client-python")
