@@ -200,6 +200,7 @@ static void close_device(struct device *device) {
             (void)status_of(cudaStreamDestroy(stream));
         }
     }
+    cuda_blas_close(cuda->blas);
     cublaslt_api_close(&cuda->cublaslt);
     delete cuda;
 }
@@ -308,7 +309,11 @@ static enum kernels_status open_parts(struct cuda_device *cuda,
         !cublaslt_api_open(&cuda->cublaslt, options->cublaslt, err, err_bytes)) {
         status = KERNELS_UNSUPPORTED;
     }
-    return status == KERNELS_OK ? open_streams(cuda, err, err_bytes) : status;
+    if (status == KERNELS_OK) {
+        status = open_streams(cuda, err, err_bytes);
+    }
+    return status == KERNELS_OK ? cuda_blas_open(&cuda->cublaslt, &cuda->blas, err, err_bytes)
+                                : status;
 }
 
 enum kernels_status cuda_backend_open(uint32_t index, const struct device_options *options,

@@ -10,13 +10,14 @@
 #include <cuda_runtime.h>
 
 #include "kernels/backend.h"
-#include "kernels/cuda/cublaslt_api.h"
+#include "kernels/cuda/cuda_blas.h"
 
 struct cuda_device {
     struct device base; /* first: device.c sees only this */
     int index;
     cudaStream_t streams[DEVICE_STREAM_COUNT]; /* owned */
     struct cublaslt_api cublaslt;              /* open */
+    struct cuda_blas *blas;                    /* owned */
     char name[DEVICE_NAME_BYTES_MAX];
     int sm; /* compute capability, 80 for 8.0 */
     size_t memory_bytes;
