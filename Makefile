@@ -122,7 +122,8 @@ SRC_cuda     := $(wildcard kernels/cuda/*.cu)
 SRC_emulated := $(SRC_cuda) $(wildcard tests/cuda_emulation/*.cu) \
                 $(filter-out tests/cuda_emulation/test_%,$(wildcard tests/cuda_emulation/*.cpp))
 # Not with ThreadSanitizer, whose library answers the same calls, nor by clang.
-SRC_emulation_tests := $(if $(filter tsan fuzz,$(VARIANT)),,$(wildcard tests/cuda_emulation/test_*.cpp))
+SRC_emulation_tests := $(if $(filter tsan fuzz,$(VARIANT)),,$(wildcard tests/cuda_emulation/test_*.cpp \
+                          tests/cuda_emulation/test_*.c))
 SRC_layers   := $(foreach l,$(LAYERS),$(SRC_$(l)))
 SRC_all      := $(SRC_layers) $(SRC_main) $(SRC_support) $(SRC_tests) $(SRC_fuzz) $(SRC_bench) $(SRC_sim) \
                 $(SRC_tiny) \
@@ -139,7 +140,7 @@ CUDA_BUILD := build/cuda$(if $(filter-out build/release,$(BUILD)),-$(notdir $(BU
 CUDA_OBJECTS := $(if $(filter 1,$(CUDA)),$(SRC_cuda:%=$(CUDA_BUILD)/%.o))
 PROGRAM    := $(if $(CUDA_OBJECTS),$(CUDA_BUILD)/solfleet,$(if $(filter build/release,$(BUILD)),build/solfleet,$(BUILD)/solfleet))
 TEST_BINS  := $(SRC_tests:%.c=$(BUILD)/%)
-EMULATION_TESTS := $(SRC_emulation_tests:%.cpp=$(BUILD)/%)
+EMULATION_TESTS := $(patsubst %,$(BUILD)/%,$(basename $(SRC_emulation_tests)))
 REPLAYS    := $(SRC_fuzz:tests/fuzz/fuzz_%.c=$(BUILD)/tests/fuzz/replay_%)
 
 # What T= (one name) or ONLY= (a list of names) selects; the runner complains if that is nothing.
@@ -272,8 +273,11 @@ $(PROGRAM): $(call objects,$(SRC_main)) $(CUDA_OBJECTS) $(LAYER_LIBS)
 $(TEST_BINS): $(BUILD)/%: $(BUILD)/%.c.o $(SUPPORT) $(LAYER_LIBS)
 	$(call say,LINK,$@)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS) -lcmocka
 
-$(EMULATION_TESTS): $(BUILD)/%: $(BUILD)/%.cpp.o $(call objects,$(SRC_emulated)) $(SUPPORT) $(LAYER_LIBS)
-	$(call say,LINK,$@)$(CXX) $(ALL_LDFLAGS) -o $@ $^ $(LIBS) -lcmocka
+define emulation_rule
+$(BUILD)/$(basename $(1)): $(call objects,$(1) $(SRC_emulated)) $(SUPPORT) $(LAYER_LIBS)
+	$$(call say,LINK,$$@)$(CXX) $(ALL_LDFLAGS) -o $$@ $$^ $(LIBS) -lcmocka
+endef
+$(foreach t,$(SRC_emulation_tests),$(eval $(call emulation_rule,$(t))))
 
 # A model that is loaded at once and answers at once, for the workers of integration tests.
 TINY_MODEL := $(BUILD)/tests/tiny_llama.gguf
@@ -368,7 +372,7 @@ check-tsan:                                       ## our own threads under Threa
 
 check-emulation:                                  ## CUDA sources under the emulation in 8 orders, ASan and UBSan
 	$(Q)SOLFLEET_CUDA_SHUFFLES=8 $(SUBMAKE) run-tests VARIANT=asan SLOWNESS=4 SUITES=cuda_emulation \
-	  ONLY=$(subst $(space),$(comma),$(SRC_emulation_tests:tests/cuda_emulation/test_%.cpp=%))
+	  ONLY=$(subst $(space),$(comma),$(patsubst tests/cuda_emulation/test_%,%,$(basename $(SRC_emulation_tests))))
 
 check-clients: deps                               ## the clients of ops/clients, in Java and JavaScript
 	$(Q)ops/dev/deps.sh clients
@@ -413,7 +417,7 @@ lint: all compile_commands.json                   ## format, includes, symbols, 
 	$(Q)PYTHON=$(PYTHON) ops/dev/lint.sh $(STEPS)
 
 format:                                           ## clang-format all C sources in place
-	$(Q)clang-format-14 -i $(SRC_all) $(HEADERS) $(SRC_emulated) $(wildcard tests/cuda_emulation/test_*.cpp tests/cuda_card/*.cpp)
+	$(Q)clang-format-14 -i $(SRC_all) $(HEADERS) $(SRC_emulated) $(wildcard tests/cuda_emulation/test_* tests/cuda_card/*.cpp)
 
 .PHONY: compile_commands.json
 compile_commands.json: $(BUILD)/sources | packages                 ## for editors and clang-tidy

@@ -129,24 +129,19 @@ static bool engine_real_init_tables(struct engine_real *real,
            intake_init(&real->intake, real->model->tokenizer, &real->model->chat, &intake);
 }
 
-/* Rows on scratch pages, so that the first job does not pay for plans and cold memory. */
-static enum engine_status engine_real_warm_up(struct engine_real *real, uint32_t rows, char *err,
+/* A row on the scratch page, in the shape of a row bucket (0: where there are none), so that the
+ * first job does not pay for plans and cold memory. */
+static enum engine_status engine_real_warm_up(struct engine_real *real, uint32_t bucket, char *err,
                                               size_t err_bytes) {
+    static const int32_t token = 0;
     struct batch *batch = &real->batch;
-    uint32_t row_count = rows < real->options.max_model_len ? rows : real->options.max_model_len;
-    int32_t *tokens = calloc(row_count, sizeof *tokens);
-    if (tokens == NULL) {
-        snprintf(err, err_bytes, "no memory for a warm-up of %u rows", row_count);
-        return ENGINE_FAILED;
-    }
     batch_clear(batch);
-    batch_add_segment(batch, 0, 0, tokens, row_count);
-    batch_add_sampled(batch, row_count - 1);
-    free(tokens);
-    if (forward_run(real->forward, batch, err, err_bytes) != FORWARD_OK) {
-        return ENGINE_FAILED;
-    }
-    return ENGINE_OK;
+    batch_add_segment(batch, 0, 0, &token, 1);
+    batch_add_sampled(batch, 0);
+    enum forward_status status =
+        bucket == 0 ? forward_run(real->forward, batch, err, err_bytes)
+                    : forward_warm_up(real->forward, batch, bucket, err, err_bytes);
+    return status == FORWARD_OK ? ENGINE_OK : ENGINE_FAILED;
 }
 
 /* Every row bucket once, so that plans are made and modules loaded, then the graphs of decode
@@ -155,7 +150,7 @@ static enum engine_status engine_real_get_ready(struct engine_real *real, char *
                                                 size_t err_bytes) {
     enum engine_status status = ENGINE_OK;
     if (real->plan.row_bucket_count == 0) {
-        return engine_real_warm_up(real, 1, err, err_bytes);
+        return engine_real_warm_up(real, 0, err, err_bytes);
     }
     for (uint32_t i = 0; i < real->plan.row_bucket_count && status == ENGINE_OK; i++) {
         status = engine_real_warm_up(real, real->plan.row_buckets[i], err, err_bytes);

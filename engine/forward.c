@@ -420,14 +420,28 @@ static bool forward_launch(struct forward *forward, const struct forward_pass *p
     return forward_body(forward, pass) && forward_sample(forward, pass);
 }
 
-enum forward_status forward_run(struct forward *forward, struct batch *batch, char *err,
-                                size_t err_bytes) {
-    struct forward_pass pass = forward_pass_make(&forward->options, batch);
+static enum forward_status forward_run_pass(struct forward *forward, struct batch *batch,
+                                            const struct forward_pass *pass, char *err,
+                                            size_t err_bytes) {
     assert(batch->row_count > 0);
-    if (!forward_upload(forward, batch, &pass) || !forward_launch(forward, &pass)) {
+    if (!forward_upload(forward, batch, pass) || !forward_launch(forward, pass)) {
         return forward_fault(forward, err, err_bytes);
     }
-    enum forward_status status = forward_download(forward, batch, err, err_bytes);
+    return forward_download(forward, batch, err, err_bytes);
+}
+
+enum forward_status forward_warm_up(struct forward *forward, struct batch *batch, uint32_t rows,
+                                    char *err, size_t err_bytes) {
+    struct forward_pass pass = forward_pass_make(&forward->options, batch);
+    assert(forward->options.row_bucket_count > 0 && rows >= pass.rows);
+    pass.rows = rows;
+    return forward_run_pass(forward, batch, &pass, err, err_bytes);
+}
+
+enum forward_status forward_run(struct forward *forward, struct batch *batch, char *err,
+                                size_t err_bytes) {
+    const struct forward_pass pass = forward_pass_make(&forward->options, batch);
+    enum forward_status status = forward_run_pass(forward, batch, &pass, err, err_bytes);
     if (status == FORWARD_OK && forward->tapped != NULL && batch->sampled_count > 0) {
         status = forward_show_logits(forward, batch, err, err_bytes);
     }

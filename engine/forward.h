@@ -66,6 +66,11 @@ enum forward_status forward_poison_page(struct forward *forward, uint32_t page, 
 enum forward_status forward_run(struct forward *forward, struct batch *batch, char *err,
                                 size_t err_bytes) __attribute__((warn_unused_result));
 
+/* Runs a small batch in the shape of a row bucket: what is made at a shape's first use is made. */
+enum forward_status forward_warm_up(struct forward *forward, struct batch *batch, uint32_t rows,
+                                    char *err, size_t err_bytes)
+    __attribute__((warn_unused_result));
+
 /* Records the passes of decode steps, one for each bucket of rows and of context, which forward_run
  * then launches whole. Nothing where the device wants no fixed shapes. The device must have graphs,
  * and every row bucket must have run once, so that nothing is left to be made in a capture. */

@@ -4,12 +4,16 @@
  * One thread. Work is queued by stream and runs when the host waits: an order of streams, blocks
  * and threads drawn from the seed. The first fault of a kernel stops the launch, is printed with
  * kernel, block and thread, and stays, as on a card: every later call returns its error until
- * emulation_reset. */
+ * emulation_reset. Compiles as C11 and C++17. */
 #ifndef SOLFLEET_TESTS_CUDA_EMULATION_EMULATION_H
 #define SOLFLEET_TESTS_CUDA_EMULATION_EMULATION_H
 
-#include <cstddef>
-#include <cstdint>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum emulation_fault {
     EMULATION_NO_FAULT,
@@ -27,13 +31,17 @@ enum emulation_fault {
 void emulation_reset(uint64_t seed);
 void emulation_set_memory(size_t total_bytes);
 
-emulation_fault emulation_last_fault();
-const char *emulation_last_report(); /* "" = none; valid until the next reset */
+enum emulation_fault emulation_last_fault(void);
+const char *emulation_last_report(void); /* "" = none; valid until the next reset */
 /* Allocations, streams, events, graphs and cuBLASLt objects that are not freed. */
-size_t emulation_live_objects();
+size_t emulation_live_objects(void);
 
 /* The nth (from 1) call of `name` from now on returns `status`, without doing anything; NULL means
  * any call of the runtime. Launches go by "launch". Later calls work again. */
 void emulation_fail_call(const char *name, unsigned nth, int status);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

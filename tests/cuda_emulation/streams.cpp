@@ -265,8 +265,14 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mo
     return emulation_leave(cudaSuccess);
 }
 
+/* A capture is over even when the call fails. */
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph) {
-    EMULATION_ENTER();
+    if (int error = emulation_enter(__func__)) {
+        if (emulation_is_stream(stream)) {
+            stream->capture.reset();
+        }
+        return emulation_leave(static_cast<cudaError_t>(error));
+    }
     if (!emulation_is_stream(stream)) {
         return emulation_leave(cudaErrorInvalidResourceHandle);
     }
