@@ -17,20 +17,15 @@ struct cuda_blas_plan;
 
 #define CUDA_BLAS_PADDING 16u /* n, k and addresses are multiples of it (bytes, for addresses) */
 
-/* Of every product: what NVIDIA asks for on Hopper. The stand-in needs little, and each byte of its
- * memory is watched. */
-#if defined(__CUDACC__)
-#define CUDA_BLAS_WORKSPACE_BYTES (32u << 20)
-#else
-#define CUDA_BLAS_WORKSPACE_BYTES 2048u
-#endif
-
 /* Borrows `api`, which is open, until cuda_blas_close. KERNELS_NO_MEMORY or KERNELS_FAILED with the
  * reason. It serves the device that the calling thread has set. */
 enum kernels_status cuda_blas_open(const struct cublaslt_api *api, struct cuda_blas **out,
                                    char *err, size_t err_bytes) KERNELS_CHECK_RESULT;
 /* Accepts NULL. Every plan must have been closed. */
 void cuda_blas_close(struct cuda_blas *blas);
+
+/* Bytes of workspace of every product. */
+size_t cuda_blas_workspace_bytes(void);
 
 /* KERNELS_UNSUPPORTED when the card takes no such shape: *out is NULL then, and another kernel must
  * do it. KERNELS_NO_MEMORY or KERNELS_FAILED with the reason. */
@@ -40,7 +35,7 @@ enum kernels_status cuda_blas_plan_open(struct cuda_blas *blas, uint32_t n, uint
 void cuda_blas_plan_close(struct cuda_blas *blas, struct cuda_blas_plan *plan); /* accepts NULL */
 
 /* Enqueues the product.  in w i8 [n, k], x i8 [rows, k], out sum i32 [rows, n]; workspace of
- * CUDA_BLAS_WORKSPACE_BYTES. KERNELS_FAILED when the library refuses what it promised. */
+ * cuda_blas_workspace_bytes. KERNELS_FAILED when the library refuses what it promised. */
 enum kernels_status cuda_blas_multiply(struct cuda_blas *blas, const struct cuda_blas_plan *plan,
                                        const void *w, const int8_t *x, int32_t *sum,
                                        void *workspace, cudaStream_t stream) KERNELS_CHECK_RESULT;

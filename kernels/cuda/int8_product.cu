@@ -43,7 +43,7 @@ static struct product_layout product_layout_of(uint32_t rows, uint32_t n, uint32
     struct product_layout layout;
     layout.sums = product_align(slice * weight_padded(k));
     layout.blas = layout.sums + product_align(slice * weight_padded(n) * sizeof(int32_t));
-    layout.bytes = layout.blas + product_align(CUDA_BLAS_WORKSPACE_BYTES);
+    layout.bytes = layout.blas + product_align(cuda_blas_workspace_bytes());
     return layout;
 }
 
