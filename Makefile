@@ -15,6 +15,7 @@
 VARIANT ?= release
 RDKAFKA ?=
 CUDA    ?=
+BACKEND ?= cpu
 CUDA_HOME  ?= .deps/cuda
 CUDA_ARCHS ?= 80 86 89 90
 V       ?= 0
@@ -226,7 +227,7 @@ cuda-objects: $(CUDA_OBJECTS)
 
 check-cuda: deps-cuda                             ## the CUDA build for sm_80: links, refuses without a device, report
 	$(Q)$(SUBMAKE) all $(TINY_MODEL)
-	$(Q)$(SUBMAKE) CUDA=1 CUDA_ARCHS=80 all card-tests
+	$(Q)$(SUBMAKE) CUDA=1 CUDA_ARCHS=80 all card-tests card-bench
 	$(Q)$(PYTHON) ops/dev/check_cuda.py $(CUDA_BUILD)
 
 # The tests of the emulation on a card: the same cases, another rig. The emulation's own are left out.
@@ -246,7 +247,14 @@ $(CARD_TESTS): $(CUDA_BUILD)/tests/%: $(CUDA_BUILD)/tests/cuda_emulation/%.cpp.o
                $(CARD_RIGS) $(CARD_KERNELS) $(CUDA_OBJECTS) $(SUPPORT) $(LAYER_LIBS)
 	$(call say,LINK,$@)$(CXX) $(ALL_LDFLAGS) -o $@ $^ $(CUDA_LIBS) $(LIBS) -lcmocka
 
-.PHONY: card-tests gpu-check
+# The bench of ops, with the back end in front of the libraries.
+CARD_BENCH := $(CUDA_BUILD)/tests/bench/bench_ops
+$(CARD_BENCH): $(BUILD)/tests/bench/bench_ops.c.o $(CUDA_OBJECTS) $(LAYER_LIBS)
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(CUDA_LIBS) $(LIBS)
+
+.PHONY: card-tests card-bench gpu-check
+card-bench: $(CARD_BENCH)
 card-tests: $(CARD_TESTS)
 gpu-check:                                        ## on a machine with a card: every kernel on it, in parts, resumed where it ended
 	$(Q)$(if $(wildcard $(NVCC)),$(SUBMAKE) CUDA=1 all card-tests)
@@ -436,9 +444,11 @@ soak: deps                                        ## workers under random faults
 
 BENCH_MODEL ?= $(MODEL_FILE)
 BENCH_ARGS  ?=
-bench: deps                                       ## speed of the engine and of the pipeline on this machine
-	$(Q)$(SUBMAKE) all $(MODEL_FILE)
-	$(Q).deps/venv/bin/python tests/bench/run.py --solfleet $(PROGRAM) --model $(BENCH_MODEL) $(BENCH_ARGS)
+# BACKEND=cuda measures the first card instead (BENCH_ARGS="--device cuda:N": another).
+bench: deps                                       ## speed of the engine and of the pipeline on this machine; BACKEND=cuda: of a card
+	$(Q)$(SUBMAKE) $(if $(filter cuda,$(BACKEND)),CUDA=1 all card-bench,all) $(MODEL_FILE)
+	$(Q).deps/venv/bin/python tests/bench/run.py --model $(BENCH_MODEL) --solfleet \
+	  $(if $(filter cuda,$(BACKEND)),$(CUDA_BUILD)/solfleet --device cuda:0,$(PROGRAM)) $(BENCH_ARGS)
 
 BENCHES := $(SRC_bench:%.c=$(BUILD)/%)
 $(BENCHES): $(BUILD)/%: $(BUILD)/%.c.o $(LAYER_LIBS)

@@ -31,7 +31,7 @@ class Bench:
 
     def __init__(self, options, stack):
         self.program, self.model, self.quick = options.solfleet, options.model, options.quick
-        self.peers, self.turns = options.peers, options.turns
+        self.peers, self.turns, self.device = options.peers, options.turns, options.device
         self.folder = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory()))
         self.stack = stack
         self.tiers = cpu_tiers()
@@ -48,7 +48,7 @@ class Bench:
 def names(text):
     wanted = text.split(",")
     for name in wanted:
-        if name not in MEASUREMENTS:
+        if name not in (*MEASUREMENTS, "card"):
             raise argparse.ArgumentTypeError(f"no measurement {name}: {', '.join(MEASUREMENTS)}")
     return wanted
 
@@ -57,20 +57,23 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--solfleet", default=ROOT / "build" / "solfleet", type=pathlib.Path)
     parser.add_argument("--model", required=True)
-    parser.add_argument("--only", type=names, default=MEASUREMENTS, metavar="WHAT[,WHAT]",
+    parser.add_argument("--only", type=names, metavar="WHAT[,WHAT]",
                         help=f"of {', '.join(MEASUREMENTS)}")
     parser.add_argument("--quick", action="store_true", help="few tokens and jobs: does it run?")
     parser.add_argument("--turns", default=5, type=int, metavar="N",
                         help="times that what is measured in turn is run (A B A B)")
     parser.add_argument("--peers", default=ROOT / "build" / "peers", type=pathlib.Path,
                         metavar="FOLDER", help="where other engines are installed (peers.md)")
+    parser.add_argument("--device", default="cpu", metavar="cpu|cuda:N",
+                        help="cuda:N measures that card, and nothing else")
     options = parser.parse_args()
     machine = machine_name()
     print(machine)
     rows = []
     with contextlib.ExitStack() as stack:
         bench = Bench(options, stack)
-        for name in options.only:
+        everything = MEASUREMENTS if options.device == "cpu" else ("card",)
+        for name in options.only or everything:
             rows += importlib.import_module(f"measure_{name}").run(bench)
     keep(machine, rows)
 
