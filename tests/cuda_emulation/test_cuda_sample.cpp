@@ -2,6 +2,7 @@
  * emulation. */
 #include <cmath>
 
+#include "kernels/canonical.h"
 #include "kernels/cuda/cuda_ops.h"
 #include "tests/cuda_emulation/twin.h"
 
@@ -135,6 +136,32 @@ static void keeps_what_top_k_top_p_and_min_p_say_at_their_edges(void **state) {
     });
 }
 
+/* The first weighs 2^30, top_p asks for 2^30 and a fraction: the second is kept, and drawn. */
+static void keeps_one_more_where_top_p_ends_in_a_fraction(void **state) {
+    rig_each_seed([](rig &rig) {
+        uint64_t random = test_seed() + 6;
+        reference_device reference;
+        const uint32_t second = 16385; /* (2^30 + 16385) * 65535 / 65536 = 2^30 + 0.75 */
+        float logit = -11.0f;
+        while (canonical_logit_weight(logit) > second) {
+            logit = nextafterf(logit, -12.0f);
+        }
+        assert_int_equal(canonical_logit_weight(logit), second);
+        sampling p(2, 1.0f, &random);
+        for (uint32_t s = 0; s < ROWS; s++) {
+            p.row(s)[0] = 0.0f;
+            p.row(s)[1] = logit;
+            p.temperature[s] = 1.0f;
+            p.top_p[s] = 65535;
+            while (canonical_mulhi64(canonical_random(p.seed[s], p.position[s]),
+                                     (uint64_t{1} << 30) + second) < uint64_t{1} << 30) {
+                p.position[s]++;
+            }
+        }
+        check(rig, reference, p, "a fraction");
+    });
+}
+
 static void applies_penalties_before_anything_else(void **state) {
     rig_each_seed([](rig &rig) {
         uint64_t random = test_seed() + 3;
@@ -203,6 +230,7 @@ static void refuses_arguments_that_break_the_contract(void **state) {
 TEST_MAIN(cmocka_unit_test(draws_as_reference),
           cmocka_unit_test(breaks_ties_by_id_and_takes_both_zeros_as_one),
           cmocka_unit_test(keeps_what_top_k_top_p_and_min_p_say_at_their_edges),
+          cmocka_unit_test(keeps_one_more_where_top_p_ends_in_a_fraction),
           cmocka_unit_test(applies_penalties_before_anything_else),
           cmocka_unit_test(marks_a_row_without_a_distribution_and_spares_its_neighbours),
           cmocka_unit_test(goes_over_a_flat_vocabulary_that_the_list_does_not_hold),
