@@ -536,6 +536,32 @@ static void takes_guessed_tokens_in_fewer_steps(void **state) {
     free(path);
 }
 
+/* Answers that begin and end in the same steps. */
+static uint64_t drafted_by_answers_together(const char *path, uint32_t count) {
+    struct engine_options options = options_for(path);
+    options.repetition_cycles = -1;
+    struct engine *engine = open_engine(&options);
+    struct engine_event events[8];
+    struct engine_stats stats;
+    assert_true(count <= sizeof events / sizeof events[0]);
+    for (uint32_t i = 0; i < count; i++) {
+        submit(engine, i, greedy_job("<", 100));
+    }
+    engine_run_finish(engine, NULL, events, count);
+    engine_run_free(events, count);
+    engine_stats(engine, &stats);
+    engine_close(engine);
+    return stats.drafted_tokens_total;
+}
+
+/* A guessed row would then cost as much as one that is asked for. */
+static void guesses_nothing_while_many_answers_run(void **state) {
+    char *path = write_talker();
+    assert_true(drafted_by_answers_together(path, 2) > 0);
+    assert_int_equal(drafted_by_answers_together(path, 8), 0);
+    free(path);
+}
+
 /* Several tokens of one step are looked at one by one: nothing behind an end is taken. */
 static void ends_where_it_would_have_ended_without_guesses(void **state) {
     char *path = write_talker();
@@ -558,6 +584,7 @@ static void ends_where_it_would_have_ended_without_guesses(void **state) {
 }
 
 TEST_MAIN(cmocka_unit_test(takes_guessed_tokens_in_fewer_steps),
+          cmocka_unit_test(guesses_nothing_while_many_answers_run),
           cmocka_unit_test(ends_where_it_would_have_ended_without_guesses),
           cmocka_unit_test(cuts_at_a_stop_string_wherever_it_begins_and_ends),
           cmocka_unit_test(loses_no_character_to_a_stop_string_that_only_began),
