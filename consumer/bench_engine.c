@@ -69,6 +69,13 @@ static int bench_engine_open_model(struct bench_engine *bench) {
     if (opened != KERNELS_OK) {
         return opened == KERNELS_INVALID ? COMMAND_EXIT_USAGE : COMMAND_EXIT_NO_DEVICE;
     }
+    if (options->profile) {
+        struct device *plain = bench->device;
+        if (profile_open(plain, &bench->device, bench->err, bench->err_bytes) != KERNELS_OK) {
+            bench->device = plain;
+            return COMMAND_EXIT_NO_DEVICE;
+        }
+    }
     device_enter_thread(bench->device);
     device_describe(bench->device, &bench->device_info);
     bench_engine_plan_buckets(bench);
@@ -95,7 +102,8 @@ static int bench_engine_open_forward(struct bench_engine *bench) {
                                       .page_count = options->batch * slot_pages + 1,
                                       .row_buckets =
                                           bench->row_bucket_count > 0 ? bench->row_buckets : NULL,
-                                      .row_bucket_count = bench->row_bucket_count};
+                                      .row_bucket_count = bench->row_bucket_count,
+                                      .head_sketch = bench->model->sketch.weight.packed != NULL};
     enum forward_status status =
         forward_open(bench->model, &forward, &bench->forward, bench->err, bench->err_bytes);
     if (status != FORWARD_OK) {
@@ -253,6 +261,26 @@ static int bench_engine_repeat(struct bench_engine *bench) {
     return code;
 }
 
+/* A repetition that is not counted: where its time goes. */
+static int bench_engine_profile(struct bench_engine *bench, struct bench_engine_report *report) {
+    const struct bench_engine_options *options = bench->options;
+    uint32_t rows = options->batch * options->prompt_tokens;
+    int64_t took_ns = 0;
+    profile_reset(bench->device);
+    int code = bench_engine_prefill(bench, false, &took_ns);
+    if (code == COMMAND_EXIT_OK) {
+        step_profile_read(bench->device, (rows - 1) / options->prefill_chunk_tokens + 1,
+                          (uint64_t)took_ns, &report->prefill_profile);
+        profile_reset(bench->device);
+        code = bench_engine_decode(bench, options->completion_tokens, false, &took_ns);
+    }
+    if (code == COMMAND_EXIT_OK) {
+        step_profile_read(bench->device, options->completion_tokens, (uint64_t)took_ns,
+                          &report->decode_profile);
+    }
+    return code;
+}
+
 static void bench_engine_fill_report(struct bench_engine *bench,
                                      struct bench_engine_report *report) {
     uint32_t repetitions = bench->options->repetitions;
@@ -288,6 +316,7 @@ int bench_engine_measure(const struct bench_engine_options *options,
     if (code == COMMAND_EXIT_OK) {
         bench_engine_fill_report(bench, report);
         report->foreign_share = bench_machine_foreign_share(&load);
+        code = options->profile ? bench_engine_profile(bench, report) : COMMAND_EXIT_OK;
     }
     bench_engine_close(bench);
     free(bench);

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "engine/model.h"
+#include "engine/step_profile.h"
 
 #define BENCH_ENGINE_BATCH_MAX 1024
 #define BENCH_ENGINE_REPETITIONS_MAX 100
@@ -23,6 +24,7 @@ struct bench_engine_options {
     uint32_t prompt_tokens, completion_tokens;
     uint32_t prefill_chunk_tokens; /* prompt rows of a step */
     uint32_t repetitions;          /* after a short one that is not counted */
+    bool profile;                  /* one more, for where its time goes; ops are waited for */
 };
 
 /* Rates are medians over the repetitions, percentiles are over all repetitions together. */
@@ -36,6 +38,7 @@ struct bench_engine_report {
     double foreign_share;      /* of the machine's processor time, taken by others meanwhile */
     size_t peak_bytes;
     struct device_info device;
+    struct step_profile prefill_profile, decode_profile; /* only if asked for */
 };
 
 /* Returns a command_exit; err says what went wrong. */

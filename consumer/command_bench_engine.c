@@ -8,6 +8,7 @@
 
 #include "consumer/bench_arrivals.h"
 #include "consumer/bench_engine.h"
+#include "consumer/bench_engine_profile.h"
 #include "consumer/command.h"
 #include "consumer/command_bench.h"
 #include "consumer/config.h"
@@ -18,6 +19,7 @@
 struct command_bench_engine_options {
     const char *batch;
     int64_t prompt_tokens, completion_tokens, prefill_chunk_tokens, repetitions;
+    bool profile;
 };
 
 #define AT(field) offsetof(struct command_bench_engine_options, field)
@@ -31,6 +33,8 @@ static const struct config_option command_bench_engine_table[] = {
      "prompt tokens computed in a step"},
     {"repetitions", CONFIG_INT, "3", 1, BENCH_ENGINE_REPETITIONS_MAX, NULL, 0, AT(repetitions),
      "times that each is measured, after a warm-up"},
+    {"profile", CONFIG_BOOL, "false", 0, 0, NULL, 0, AT(profile),
+     "one repetition more, for where a step's time goes, operation by operation"},
 };
 #undef AT
 
@@ -63,6 +67,10 @@ static void command_bench_engine_print_row(const struct bench_engine_options *op
            report->prefill_tokens_per_s, report->decode_tokens_per_s, range,
            report->first_token_ms_p50, report->step_ms_p50, (double)report->peak_bytes / (1 << 20),
            report->foreign_share * 100);
+    if (options->profile) {
+        bench_engine_profile_print("prefill", &report->prefill_profile);
+        bench_engine_profile_print("decode", &report->decode_profile);
+    }
 }
 
 static bool command_bench_engine_print_json(const struct bench_engine_options *options,
@@ -97,6 +105,12 @@ static bool command_bench_engine_print_json(const struct bench_engine_options *o
     json_writer_string(&writer, report->device.tier);
     json_writer_key(&writer, "device");
     json_writer_string(&writer, report->device.name);
+    if (options->profile) {
+        json_writer_key(&writer, "prefill_profile");
+        bench_engine_profile_write(&writer, &report->prefill_profile);
+        json_writer_key(&writer, "decode_profile");
+        bench_engine_profile_write(&writer, &report->decode_profile);
+    }
     json_writer_end_object(&writer);
     char *text = json_writer_finish(&writer, NULL);
     if (text) {
@@ -172,7 +186,8 @@ static int command_bench_engine_all(const struct config *config,
         .prompt_tokens = (uint32_t)own->prompt_tokens,
         .completion_tokens = (uint32_t)own->completion_tokens,
         .prefill_chunk_tokens = (uint32_t)own->prefill_chunk_tokens,
-        .repetitions = (uint32_t)own->repetitions};
+        .repetitions = (uint32_t)own->repetitions,
+        .profile = own->profile};
     if (!config->model[0]) {
         return command_fail("bench engine", COMMAND_EXIT_USAGE,
                             "--model FILE is needed; 'make model' fetches a small one to models/");

@@ -73,6 +73,45 @@ static void one_sequence_and_one_token_can_be_measured(void **state) {
     assert_true(report.decode_tokens_per_s > 0);
 }
 
+static double shares_of(const struct step_profile *profile) {
+    double sum = 0;
+    for (size_t i = 0; i < profile->line_count; i++) {
+        sum += profile->lines[i].share;
+    }
+    return sum;
+}
+
+static const struct step_profile_line *line_of(const struct step_profile *profile,
+                                               const char *name) {
+    for (size_t i = 0; i < profile->line_count; i++) {
+        if (strcmp(profile->lines[i].name, name) == 0) {
+            return &profile->lines[i];
+        }
+    }
+    fail_msg("no line '%s'", name);
+    return NULL;
+}
+
+/* 63 rows in chunks of 16: four steps; five tokens of an answer: five. */
+static void a_profile_shares_a_steps_time_among_its_operations(void **state) {
+    struct bench_engine_options options = options_of(3);
+    struct bench_engine_report report = {0};
+    options.profile = true;
+    assert_int_equal(bench_engine_measure(&options, &report, err, sizeof err), COMMAND_EXIT_OK);
+    assert_int_equal(report.prefill_profile.steps, 4);
+    assert_int_equal(report.decode_profile.steps, 5);
+    const struct step_profile *decode = &report.decode_profile;
+    double sum = shares_of(decode);
+    assert_true(sum > 0.999 && sum < 1.001);
+    assert_true(decode->wall_ms_per_step > 0 && decode->weight_mb_per_step > 0);
+    assert_true(line_of(decode, "attention")->share > 0);
+    assert_true(line_of(decode, "the rest")->share >= 0);
+    assert_true(line_of(decode, "embed")->calls_per_step == 1);
+    for (size_t i = 2; i < decode->line_count; i++) {
+        assert_true(decode->lines[i - 2].ms_per_step >= decode->lines[i - 1].ms_per_step);
+    }
+}
+
 static void says_why_a_model_cannot_be_measured(void **state) {
     struct bench_engine_options options = options_of(1);
     struct bench_engine_report report = {0};
@@ -101,5 +140,6 @@ static void peak_memory_does_not_fall(void **state) {
 TEST_MAIN_WITH(set_up, tear_down, cmocka_unit_test(measures_every_figure_of_a_batch),
                cmocka_unit_test(first_tokens_of_chunked_prompts_come_before_the_prefill_ends),
                cmocka_unit_test(one_sequence_and_one_token_can_be_measured),
+               cmocka_unit_test(a_profile_shares_a_steps_time_among_its_operations),
                cmocka_unit_test(says_why_a_model_cannot_be_measured),
                cmocka_unit_test(peak_memory_does_not_fall))
