@@ -40,13 +40,15 @@ static inline __attribute__((always_inline)) void attention_clear(__m256 acc[][2
 
 /* Scores of the 16 tokens of page `page` for all queries. */
 static inline __attribute__((always_inline)) void
-attention_scores(const struct attention_tile *tile, uint32_t page, const uint32_t queries,
-                 const bool half) {
+attention_scores(const struct attention_tile *tile, uint32_t page, uint32_t pages,
+                 const uint32_t queries, const bool half) {
     __m256 acc[ATTENTION_QUERIES][2];
     attention_clear(acc, queries);
     const void *keys = tile->key_head[page];
+    const struct attention_ahead ahead = attention_ahead_of(tile, page, pages);
     for (uint32_t d = 0; d < tile->form->head_dim; d++) {
         size_t index = (size_t)d * KV_PAGE_TOKENS;
+        attention_fetch(&ahead, index, half);
         attention_step(acc, tile->q + (size_t)d * ATTENTION_Q_STRIDE, 1,
                        attention_load(keys, index, half), attention_load(keys, index + 8, half),
                        queries);
@@ -94,8 +96,9 @@ attention_values(const struct attention_tile *tile, uint32_t d, uint32_t tokens,
     }
 
 static inline __attribute__((always_inline)) void
-attention_scores_any(const struct attention_tile *tile, uint32_t page, const bool half) {
-    ATTENTION_SWITCH(tile->queries, attention_scores, tile, page)
+attention_scores_any(const struct attention_tile *tile, uint32_t page, uint32_t pages,
+                     const bool half) {
+    ATTENTION_SWITCH(tile->queries, attention_scores, tile, page, pages)
 }
 
 static inline __attribute__((always_inline)) void
@@ -107,9 +110,9 @@ attention_values_any(const struct attention_tile *tile, uint32_t d, uint32_t tok
 static void attention_block_scores(const struct attention_tile *tile, uint32_t pages) {
     for (uint32_t page = 0; page < pages; page++) {
         if (tile->form->type == ELEMENT_F16) {
-            attention_scores_any(tile, page, true);
+            attention_scores_any(tile, page, pages, true);
         } else {
-            attention_scores_any(tile, page, false);
+            attention_scores_any(tile, page, pages, false);
         }
     }
 }

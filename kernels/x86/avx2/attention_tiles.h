@@ -7,6 +7,8 @@
 #ifndef SOLFLEET_KERNELS_X86_AVX2_ATTENTION_TILES_H
 #define SOLFLEET_KERNELS_X86_AVX2_ATTENTION_TILES_H
 
+#include <immintrin.h>
+
 #include "kernels/ops.h"
 
 #define ATTENTION_QUERIES 6u  /* 12 registers of chains, by twos */
@@ -36,6 +38,31 @@ struct attention_kernels {
     /* Weighted values to block: those of each query's first `count` keys. */
     void (*values)(const struct attention_tile *tile);
 };
+
+/* What is fetched while a page's scores are computed: memory is far, and a page a jump that no
+ * processor foresees. Addresses that are not needed are those of the page itself. */
+struct attention_ahead {
+    const char *keys;   /* of a page after it */
+    const char *values; /* of the page: the next to be read, once all scores are there */
+};
+
+#define ATTENTION_AHEAD_PAGES 2u
+
+static inline struct attention_ahead attention_ahead_of(const struct attention_tile *tile,
+                                                        uint32_t page, uint32_t pages) {
+    uint32_t last = pages - 1, here = page < last ? page : last;
+    uint32_t after = page + ATTENTION_AHEAD_PAGES;
+    return (struct attention_ahead){tile->key_head[after < last ? after : last],
+                                    tile->value_head[here]};
+}
+
+/* Element `index` onwards of both, when 16 elements that were fetched before ended in a line. */
+static inline __attribute__((always_inline)) void
+attention_fetch(const struct attention_ahead *ahead, size_t index, const bool half) {
+    size_t at = index * (half ? 2u : 4u);
+    _mm_prefetch(ahead->keys + at, _MM_HINT_T0);
+    _mm_prefetch(ahead->values + at, _MM_HINT_T0);
+}
 
 enum kernels_status avx2_attention_by(struct device *device, const struct attention_args *args,
                                       const struct attention_kernels *kernels);

@@ -48,10 +48,14 @@ attention_scores(const struct attention_tile *tile, uint32_t page, uint32_t page
                  const uint32_t queries, const bool half) {
     const void *low = tile->key_head[page];
     const void *high = tile->key_head[page + 1 < pages ? page + 1 : page];
+    const struct attention_ahead first = attention_ahead_of(tile, page, pages);
+    const struct attention_ahead second = attention_ahead_of(tile, page + 1, pages);
     __m512 acc[ATTENTION_QUERIES][2];
     attention_clear(acc, queries);
     for (uint32_t d = 0; d < tile->form->head_dim; d++) {
         size_t index = (size_t)d * KV_PAGE_TOKENS;
+        attention_fetch(&first, index, half);
+        attention_fetch(&second, index, half);
         attention_step(acc, tile->q + (size_t)d * ATTENTION_Q_STRIDE, 1,
                        attention_load(low, index, 0xFFFF, half),
                        attention_load(high, index, 0xFFFF, half), queries);
