@@ -49,7 +49,7 @@ static const struct kernel_ops cpu_device_reference = {.tier = "reference",
 
 #if defined(__x86_64__)
 static const struct kernel_ops cpu_device_avx2 = {.tier = "avx2",
-                                                  .packing_version = 1,
+                                                  .packing_version = 2,
                                                   .takes_head_sketch = true,
                                                   .workspace_bytes = avx2_workspace_bytes,
                                                   .page_bytes = reference_page_bytes,
@@ -67,7 +67,8 @@ static const struct kernel_ops cpu_device_avx512 = {.tier = "avx512",
                                                     .takes_head_sketch = true,
                                                     .workspace_bytes = avx2_workspace_bytes,
                                                     .page_bytes = reference_page_bytes,
-                                                    .weight_packed_bytes = avx2_weight_packed_bytes,
+                                                    .weight_packed_bytes =
+                                                        avx512_weight_packed_bytes,
                                                     .weight_pack = avx512_weight_pack,
                                                     .weight_prepare = reference_weight_prepare,
                                                     .weight_release = reference_weight_release,

@@ -1,5 +1,4 @@
-/* The INT8 product with its epilogue in registers: four rows at a time, or one for decoding
- * alone. */
+/* The INT8 product with its epilogue in registers: up to three rows at a time. */
 #include "kernels/cpu_device.h"
 #include "kernels/reference/check.h"
 #include "kernels/x86/avx2/avx2.h"
@@ -72,7 +71,6 @@ static void linear_i8_range(void *context, uint32_t begin, uint32_t end, uint32_
             switch (count) {
             case 1: linear_i8_rows(job, panel, t, 1); break;
             case 2: linear_i8_rows(job, panel, t, 2); break;
-            case 3: linear_i8_rows(job, panel, t, 3); break;
             default: linear_i8_rows(job, panel, t, AVX2_I8_ROWS); break;
             }
             t += count;

@@ -1,16 +1,19 @@
 /* The layout of INT8 weights that the AVX2 kernels read. Private to kernels.
  *
  * Only the plain form: symmetric weights, one scale an output, symmetric activations per token
- * (which never reach -128, so that a weight of -128 is exact: see linear_i8.c). Panels of 16
- * outputs, [ceil(N/16), ceil(K/4), 16, 4]: a step reads four inputs of 16 outputs as one cache
- * line. Other sections as in the reference; other forms in the reference's layout, for the
- * reference's kernels. */
+ * (which never reach -128, so that a weight of -128 is exact: see int8.h). Panels of 16 outputs,
+ * one after the other: first what each output's sum starts from, i32 [16] (int8.h), then its
+ * weights, [ceil(K/4), 16, 4]: a step reads four inputs of 16 outputs as one cache line. Other
+ * sections as in the reference; other forms in the reference's layout, for the reference's
+ * kernels. */
 #ifndef SOLFLEET_KERNELS_X86_AVX2_WEIGHT_H
 #define SOLFLEET_KERNELS_X86_AVX2_WEIGHT_H
 
 #include "kernels/reference/weight.h"
 
 #define AVX2_STEP 4u /* inputs of a step */
+#define AVX2_STEP_BYTES (AVX2_STEP * REFERENCE_PANEL)
+#define AVX2_PANEL_START_BYTES 64u /* of what the sums of a panel start from */
 
 static inline bool avx2_takes(const struct weight_form *form) {
     return form->type == ELEMENT_I8 && form->activation == ACTIVATION_PER_TOKEN &&
@@ -22,7 +25,7 @@ static inline uint32_t avx2_steps(uint32_t k) {
 }
 
 static inline size_t avx2_panel_bytes(uint32_t k) {
-    return (size_t)avx2_steps(k) * REFERENCE_PANEL * AVX2_STEP;
+    return AVX2_PANEL_START_BYTES + (size_t)avx2_steps(k) * AVX2_STEP_BYTES;
 }
 
 static inline size_t avx2_weight_values_bytes(const struct weight_form *form) {
@@ -33,9 +36,16 @@ static inline size_t avx2_weight_values_bytes(const struct weight_form *form) {
 typedef void avx2_pack_output_fn(const struct weight_form *form, const int8_t *values, uint32_t n,
                                  uint8_t *packed);
 
-/* weight_pack of ops.h for a tier of these forms and this many bytes. */
+/* Bytes of a tier's values, of a form that it takes. */
+typedef size_t avx2_values_bytes_fn(const struct weight_form *form);
+
+/* weight_packed_bytes and weight_pack of ops.h for a tier of these forms. */
+enum kernels_status avx2_weight_packed_bytes_by(const struct weight_form *form,
+                                                avx2_values_bytes_fn *values_bytes, size_t *bytes,
+                                                char *err, size_t err_bytes);
 enum kernels_status avx2_weight_pack_by(const struct weight_form *form,
                                         const struct weight_source *source,
+                                        avx2_values_bytes_fn *values_bytes,
                                         avx2_pack_output_fn *pack_output, void *packed, char *err,
                                         size_t err_bytes);
 

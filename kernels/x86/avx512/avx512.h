@@ -21,15 +21,17 @@
 #define avx512_head_norm avx2_head_norm
 #define avx512_rope_kv_write avx2_rope_kv_write
 #define avx512_sample avx2_sample
-#define avx512_dequantize avx2_dequantize
 
 enum kernels_status avx512_gemm_i8(struct device *device, const struct gemm_i8_args *args);
+enum kernels_status avx512_dequantize(struct device *device, const struct dequantize_args *args);
 enum kernels_status avx512_linear_i8(struct device *device, const struct linear_i8_args *args);
 enum kernels_status avx512_linear_f32(struct device *device, const struct linear_f32_args *args);
 enum kernels_status avx512_attention(struct device *device, const struct attention_args *args);
 enum kernels_status avx512_head_logits(struct device *device, const struct head_logits_args *args);
 enum kernels_status avx512_head_sample(struct device *device, const struct head_sample_args *args);
 
+enum kernels_status avx512_weight_packed_bytes(const struct weight_form *form, size_t *bytes,
+                                               char *err, size_t err_bytes);
 enum kernels_status avx512_weight_pack(const struct weight_form *form,
                                        const struct weight_source *source, void *packed, char *err,
                                        size_t err_bytes);

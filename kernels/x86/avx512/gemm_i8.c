@@ -1,5 +1,6 @@
-/* The INT8 matrix product on panels. */
+/* The INT8 matrix product on panels, and its epilogue by itself. */
 #include "kernels/x86/avx2/gemm_i8.h"
+#include "kernels/x86/avx2/dequantize.h"
 #include "kernels/x86/avx512/avx512.h"
 #include "kernels/x86/avx512/int8.h"
 #include "kernels/x86/avx512/mask.h"
@@ -31,4 +32,8 @@ static void gemm_i8_range(void *context, uint32_t begin, uint32_t end, uint32_t 
 
 enum kernels_status avx512_gemm_i8(struct device *device, const struct gemm_i8_args *args) {
     return avx2_gemm_i8_by(device, args, gemm_i8_range);
+}
+
+enum kernels_status avx512_dequantize(struct device *device, const struct dequantize_args *args) {
+    return avx2_dequantize_by(device, args, avx512_weight_values_bytes);
 }

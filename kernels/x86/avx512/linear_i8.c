@@ -111,7 +111,7 @@ enum kernels_status avx512_linear_i8(struct device *device, const struct linear_
         return reference_linear_i8(device, args);
     }
     struct linear_i8_job job = {
-        args, reference_weight_view_of(args->weight, avx2_weight_values_bytes(form))};
+        args, reference_weight_view_of(args->weight, avx512_weight_values_bytes(form))};
     pool_run_ranges(cpu_device_pool(device), linear_i8_range, &job, avx512_tiles(form->n),
                     (uint64_t)args->rows * form->k / 3);
     return KERNELS_OK;

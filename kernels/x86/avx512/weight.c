@@ -16,8 +16,14 @@ static void avx512_pack_output(const struct weight_form *form, const int8_t *val
     }
 }
 
+enum kernels_status avx512_weight_packed_bytes(const struct weight_form *form, size_t *bytes,
+                                               char *err, size_t err_bytes) {
+    return avx2_weight_packed_bytes_by(form, avx512_weight_values_bytes, bytes, err, err_bytes);
+}
+
 enum kernels_status avx512_weight_pack(const struct weight_form *form,
                                        const struct weight_source *source, void *packed, char *err,
                                        size_t err_bytes) {
-    return avx2_weight_pack_by(form, source, avx512_pack_output, packed, err, err_bytes);
+    return avx2_weight_pack_by(form, source, avx512_weight_values_bytes, avx512_pack_output, packed,
+                               err, err_bytes);
 }
