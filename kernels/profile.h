@@ -1,9 +1,9 @@
 /* A profile: a device in front of another one that counts what each op costs.
  *
- * Calls go through to the device behind; each op is waited for, so that its time is its own. Whoever
- * wants no figures opens none, and pays nothing. Threads: as the device behind. Memory: one block at
- * profile_open. It has no graphs: what a graph launches has no ops to tell apart. Refuses to know
- * what the figures mean. Private to nobody: measuring programs use it through kernels/device.h. */
+ * Calls go through to the device behind; each op is waited for, so that its time is its own.
+ * Whoever wants no figures opens none, and pays nothing. Threads: as the device behind. Memory: one
+ * block at profile_open. It has no graphs: what a graph launches has no ops to tell apart. Refuses
+ * to know what the figures mean. */
 #ifndef SOLFLEET_KERNELS_PROFILE_H
 #define SOLFLEET_KERNELS_PROFILE_H
 

@@ -56,7 +56,7 @@ static inline struct attention_ahead attention_ahead_of(const struct attention_t
                                     tile->value_head[here]};
 }
 
-/* Element `index` onwards of both, when 16 elements that were fetched before ended in a line. */
+/* The lines of both that hold element `index`: stepping by 16 elements meets every line. */
 static inline __attribute__((always_inline)) void
 attention_fetch(const struct attention_ahead *ahead, size_t index, const bool half) {
     size_t at = index * (half ? 2u : 4u);

@@ -1,5 +1,5 @@
-/* The epilogue of the INT8 product of a tier whose weights have the forms of avx2/weight.h. Private to
- * kernels. */
+/* The epilogue of the INT8 product of a tier whose weights have the forms of avx2/weight.h. Private
+ * to kernels. */
 #ifndef SOLFLEET_KERNELS_X86_AVX2_DEQUANTIZE_H
 #define SOLFLEET_KERNELS_X86_AVX2_DEQUANTIZE_H
 
