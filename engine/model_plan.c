@@ -117,5 +117,10 @@ enum model_status model_plan_make(const struct model_config *config,
     plan->total_bytes = plan->block_weight_bytes + plan->embedding_bytes + plan->head_bytes +
                         plan->sketch_bytes + plan->norm_bytes + plan->rope_bytes;
     plan->page_bytes = config->layers * ops->page_bytes(&kv);
+    if (plan->page_bytes == 0) {
+        snprintf(err, err_bytes, "the %s kernels take no heads of width %u", ops->tier,
+                 kv.head_dim);
+        return MODEL_BAD_FILE;
+    }
     return MODEL_OK;
 }

@@ -417,7 +417,8 @@ struct kernel_ops {
     /* Bytes that `op` needs for any call within `shape`. */
     size_t (*workspace_bytes)(const struct device *device, enum kernel_op op,
                               const struct kernels_shape *shape);
-    /* Bytes of one page of one layer, K and V, a multiple of KERNELS_ALIGNMENT_BYTES. */
+    /* Bytes of one page of one layer, K and V, a multiple of KERNELS_ALIGNMENT_BYTES; 0: a form
+     * that the back end lacks. */
     size_t (*page_bytes)(const struct kv_form *form);
 
     /* KERNELS_UNSUPPORTED names the form in err. */

@@ -207,10 +207,34 @@ static void refuses_more_context_than_the_model_has(void **state) {
     assert_non_null(strstr(err, "257"));
 }
 
+static size_t no_page_bytes(const struct kv_form *form) {
+    (void)form;
+    return 0;
+}
+
+static void names_the_width_of_heads_that_the_kernels_do_not_take(void **state) {
+    struct model_config config = config_of(2, 256);
+    struct engine_options options = {.model_path = "unread"};
+    struct engine_plan plan;
+    char err[256] = "";
+    engine_plan_fill_defaults(&options);
+    const struct kernel_ops *whole = device->ops;
+    struct kernel_ops less = *whole;
+    less.page_bytes = no_page_bytes;
+    device->ops = &less;
+    enum engine_status status =
+        engine_plan_make(&plan, &options, MODEL_POLICY_INT8, &config, device, 0, err, sizeof err);
+    device->ops = whole;
+    assert_int_equal(status, ENGINE_BAD_MODEL);
+    assert_non_null(strstr(err, "reference kernels take no heads of width 16"));
+}
+
 TEST_MAIN_WITH(open_device, close_device,
                cmocka_unit_test(reserves_one_set_of_activations_for_any_depth),
                cmocka_unit_test(reserves_activations_for_the_largest_step),
                cmocka_unit_test(plans_pages_for_whole_contexts_within_a_share_of_what_is_free),
                cmocka_unit_test(takes_what_is_left_of_its_share_of_a_card),
                cmocka_unit_test(names_the_nearest_policy_and_length_that_fit),
-               cmocka_unit_test(adds_up), cmocka_unit_test(refuses_more_context_than_the_model_has))
+               cmocka_unit_test(adds_up),
+               cmocka_unit_test(names_the_width_of_heads_that_the_kernels_do_not_take),
+               cmocka_unit_test(refuses_more_context_than_the_model_has))
