@@ -1,7 +1,8 @@
 /* cuBLASLt's INT8 product with its refusals. D[m, n] = alpha * A[k, m]^T B[k, n] + beta * C, all
  * column-major. Narrower than the library on purpose: what this takes, the manual says that every
  * card of compute capability 8.0 and later takes; it cannot show what a card refuses beyond. */
-#include <set>
+#include <functional>
+#include <map>
 
 #include <cublasLt.h>
 
@@ -34,14 +35,15 @@ struct emulation_preference {
     uint32_t alignment[4]; /* of A, B, C, D, that a caller promises */
 };
 
-static std::set<const void *> cublas_live;
+static std::map<const void *, std::function<void()>> cublas_live; /* how each is freed */
 
 template <typename T> static cublasStatus_t create(T **out, T value) {
     if (out == nullptr) {
         return CUBLAS_STATUS_INVALID_VALUE;
     }
-    *out = new T(value);
-    cublas_live.insert(*out);
+    T *made = new T(value);
+    cublas_live[made] = [made] { delete made; };
+    *out = made;
     emulation_count(1);
     return CUBLAS_STATUS_SUCCESS;
 }
@@ -54,10 +56,17 @@ template <typename T> static cublasStatus_t destroy(T *one, object_kind kind) {
     if (!is_live(one, kind)) {
         return kind == HANDLE ? CUBLAS_STATUS_NOT_INITIALIZED : CUBLAS_STATUS_INVALID_VALUE;
     }
-    cublas_live.erase(one);
     emulation_count(-1);
-    delete one;
+    cublas_live.at(one)();
+    cublas_live.erase(one);
     return CUBLAS_STATUS_SUCCESS;
+}
+
+void emulation_forget_cublas() {
+    for (const auto &[one, release] : cublas_live) {
+        release();
+    }
+    cublas_live.clear();
 }
 
 #define CUBLAS_ENTER()                                      \

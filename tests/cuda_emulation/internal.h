@@ -111,4 +111,8 @@ cudaError_t emulation_spoil_capture();
 void emulation_drain(cudaStream_t stream); /* NULL = all */
 void emulation_forget_streams();
 
+/* ---------------------------------------------------------------- cublaslt.cpp */
+
+void emulation_forget_cublas();
+
 #endif

@@ -158,6 +158,7 @@ const char *cudaGetErrorString(cudaError_t error) {
 
 void emulation_reset(uint64_t seed) {
     emulation_forget_streams();
+    emulation_forget_cublas();
     emulation_forget_memory();
     emulation_set_memory(size_t{256} << 20);
     emulation_seed(seed);

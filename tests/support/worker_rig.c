@@ -262,8 +262,13 @@ void worker_rig_prepare(struct worker_rig *rig, const char *group, const char *c
     rd_kafka_mock_topic_create(rig->cluster->mock, rig->jobs_topic, WORKER_RIG_PARTITIONS, 1);
     worker_rig_configure(rig, group, words);
     struct engine_null_options usual = {.completion_tokens = 4, .answer_bytes = 64};
-    assert_int_equal(
-        engine_null_open(engine != NULL ? engine : &usual, &rig->engine, err, sizeof err), 0);
+    enum engine_status opened =
+        rig->model != NULL
+            ? engine_open(rig->model, &rig->engine, err, sizeof err)
+            : engine_null_open(engine != NULL ? engine : &usual, &rig->engine, err, sizeof err);
+    if (opened != ENGINE_OK) {
+        fail_msg("%s", err);
+    }
     if (!rig->holds_engine) {
         assert_int_equal(engine_start(rig->engine, err, sizeof err), ENGINE_OK);
     }
@@ -293,6 +298,7 @@ void worker_rig_stop(struct worker_rig *rig) {
     rig->worker = NULL;
     rig->engine = NULL;
     rig->holds_engine = false;
+    rig->model = NULL;
 }
 
 void worker_rig_step(struct worker_rig *rig) {

@@ -1,6 +1,6 @@
-/* A worker on a rig: librdkafka's in-process cluster, a private redis-server, an engine without a
- * model, and a client that produces jobs and reads what comes out. All on the test's thread, the
- * worker stepped by hand; everything asserts. */
+/* A worker on a rig: librdkafka's in-process cluster, a private redis-server, an engine (without a
+ * model unless a case gives one), and a client that produces jobs and reads what comes out. All on
+ * the test's thread, the worker stepped by hand; everything asserts. */
 #ifndef SOLFLEET_TESTS_SUPPORT_WORKER_RIG_H
 #define SOLFLEET_TESTS_SUPPORT_WORKER_RIG_H
 
@@ -39,6 +39,7 @@ struct worker_rig {
     struct log log;
     struct engine *engine;
     bool holds_engine; /* set before the start: jobs stay in the engine until released */
+    const struct engine_options *model; /* set before the start: an engine with a model; borrowed */
     struct worker *worker;
 };
 
