@@ -253,9 +253,15 @@ $(CARD_BENCH): $(BUILD)/tests/bench/bench_ops.c.o $(CUDA_OBJECTS) $(LAYER_LIBS)
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(CUDA_LIBS) $(LIBS)
 
+# Those in C need none of CUDA's headers.
+CARD_C_TESTS := $(patsubst %,$(CUDA_BUILD)/tests/test_%,cuda_backend cuda_table)
+$(CARD_C_TESTS): $(CUDA_BUILD)/tests/%: $(BUILD)/tests/cuda_emulation/%.c.o \
+                 $(CARD_RIGS) $(CARD_KERNELS) $(CUDA_OBJECTS) $(SUPPORT) $(LAYER_LIBS)
+	$(call say,LINK,$@)$(CXX) $(ALL_LDFLAGS) -o $@ $^ $(CUDA_LIBS) $(LIBS) -lcmocka
+
 .PHONY: card-tests card-bench gpu-check
 card-bench: $(CARD_BENCH)
-card-tests: $(CARD_TESTS)
+card-tests: $(CARD_TESTS) $(CARD_C_TESTS)
 gpu-check:                                        ## on a machine with a card: every kernel on it, in parts, resumed where it ended
 	$(Q)$(if $(wildcard $(NVCC)),$(SUBMAKE) CUDA=1 all card-tests)
 	$(Q)$(PYTHON) ops/dev/gpu_check.py $(CUDA_BUILD) $(GPU_CHECK_ARGS)

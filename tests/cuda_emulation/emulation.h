@@ -8,6 +8,7 @@
 #ifndef SOLFLEET_TESTS_CUDA_EMULATION_EMULATION_H
 #define SOLFLEET_TESTS_CUDA_EMULATION_EMULATION_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -27,6 +28,8 @@ enum emulation_fault {
     EMULATION_SUBSET    /* what the emulation does not cover: a partial mask, too much memory */
 };
 
+/* False where tests run on a real card, which knows nothing of what follows. */
+bool emulation_is_there(void);
 /* A fresh device: frees everything, forgets faults and injected failures, prints the seed. */
 void emulation_reset(uint64_t seed);
 void emulation_set_memory(size_t total_bytes);

@@ -55,6 +55,10 @@ void emulation_report(emulation_fault fault, const char *format, ...) {
     }
 }
 
+bool emulation_is_there() {
+    return true;
+}
+
 bool emulation_has_fault() {
     return report_fault != EMULATION_NO_FAULT;
 }

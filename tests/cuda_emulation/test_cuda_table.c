@@ -1,6 +1,6 @@
-/* The table of the CUDA back end through device.h alone, on the emulation: it is whole, and each of
- * its ops, with its own packed weights, pages and workspaces, gives the bits of `reference`. Sizes
- * and hostile values are for the tests of each kernel. */
+/* The table of the CUDA back end through device.h alone, on the emulation or a card: it is whole,
+ * and each of its ops, with its own packed weights, pages and workspaces, gives the bits of
+ * `reference`. Sizes and hostile values are for the tests of each kernel. */
 #include <string.h>
 
 #include "tests/cuda_emulation/emulation.h"
@@ -325,7 +325,6 @@ static void has_every_op_of_the_list(void **state) {
     assert_true(cuda.ops->packing_version >= 1 && !cuda.ops->takes_head_sketch);
     assert_true(cuda.ops->workspace_bytes != NULL && cuda.ops->page_bytes != NULL);
     op_bed_close(&cuda);
-    assert_int_equal(emulation_live_objects(), 0);
 }
 
 static void gives_the_references_bits_for_every_op(void **state) {
@@ -344,8 +343,10 @@ static void gives_the_references_bits_for_every_op(void **state) {
     }
     op_bed_close(&cuda);
     op_bed_close(&reference);
-    assert_string_equal(emulation_last_report(), "");
-    assert_int_equal(emulation_live_objects(), 0);
+    if (emulation_is_there()) {
+        assert_string_equal(emulation_last_report(), "");
+        assert_int_equal(emulation_live_objects(), 0);
+    }
 }
 
 TEST_MAIN(cmocka_unit_test(has_every_op_of_the_list),
