@@ -117,7 +117,8 @@ SRC_tests    := $(wildcard tests/unit/test_*.c tests/kernels/test_*.c tests/comp
                   tests/golden/test_*.c)
 SRC_fuzz     := $(wildcard tests/fuzz/fuzz_*.c)
 SRC_sim      := $(wildcard tests/sim/*.c)
-SRC_bench    := $(wildcard tests/bench/bench_*.c)
+SRC_bench    := $(filter-out $(if $(FLAGS_AVX2),,%/bench_roofline.c),$(wildcard tests/bench/bench_*.c))
+SRC_limits   := tests/bench/limits.c
 SRC_tiny     := tests/integration/make_tiny_llama.c
 SRC_cuda     := $(wildcard kernels/cuda/*.cu)
 SRC_emulated := $(SRC_cuda) $(wildcard tests/cuda_emulation/*.cu) \
@@ -126,7 +127,7 @@ SRC_emulated := $(SRC_cuda) $(wildcard tests/cuda_emulation/*.cu) \
 SRC_emulation_tests := $(if $(filter tsan fuzz,$(VARIANT)),,$(wildcard tests/cuda_emulation/test_*.cpp \
                           tests/cuda_emulation/test_*.c))
 SRC_layers   := $(foreach l,$(LAYERS),$(SRC_$(l)))
-SRC_all      := $(SRC_layers) $(SRC_main) $(SRC_support) $(SRC_tests) $(SRC_fuzz) $(SRC_bench) $(SRC_sim) \
+SRC_all      := $(SRC_layers) $(SRC_main) $(SRC_support) $(SRC_tests) $(SRC_fuzz) $(SRC_bench) $(SRC_limits) $(SRC_sim) \
                 $(SRC_tiny) \
                 $(wildcard tests/fuzz/replay_main.c)
 HEADERS      := $(wildcard schemas/*.h kernels/*.h kernels/*/*.h kernels/*/*/*.h engine/*.h \
@@ -439,7 +440,7 @@ compile_commands.json: $(BUILD)/sources | packages                 ## for editor
 	$(Q)$(PYTHON) ops/dev/compile_commands.py $(BUILD)/commands $@
 
 # ---- running it -------------------------------------------------------------------------------
-.PHONY: demo soak bench bench-kernels bench-parts docs golden
+.PHONY: demo soak bench bench-roofline bench-kernels bench-parts docs golden
 demo: deps-demo                                   ## broker, Redis, worker and a dozen problems, live
 	$(Q)$(SUBMAKE) all $(MODEL_FILE)
 	$(Q)ops/demo/demo.sh
@@ -455,10 +456,17 @@ bench: deps                                       ## speed of the engine and of 
 	$(Q)$(SUBMAKE) $(if $(filter cuda,$(BACKEND)),CUDA=1 all card-bench,all) $(MODEL_FILE)
 	$(Q).deps/venv/bin/python tests/bench/run.py --model $(BENCH_MODEL) --solfleet \
 	  $(if $(filter cuda,$(BACKEND)),$(CUDA_BUILD)/solfleet --device cuda:0,$(PROGRAM)) $(BENCH_ARGS)
+	$(Q)$(if $(filter cuda,$(BACKEND)),,$(SUBMAKE) bench-roofline)
 
 BENCHES := $(SRC_bench:%.c=$(BUILD)/%)
 $(BENCHES): $(BUILD)/%: $(BUILD)/%.c.o $(LAYER_LIBS)
 	$(call say,LINK,$@)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
+
+$(BUILD)/tests/bench/bench_roofline: $(call objects,$(SRC_limits))
+
+bench-roofline: $(BENCHES)                        ## our kernels as shares of what the processor can do, both tiers
+	-$(Q)$(BUILD)/tests/bench/bench_roofline avx2
+	-$(Q)$(BUILD)/tests/bench/bench_roofline avx512
 
 bench-kernels: $(BENCHES)                         ## speed of each kernel of the best tier
 	$(Q)$(BUILD)/tests/bench/bench_kernels
