@@ -90,11 +90,11 @@ static void is_exact_for_shapes_of_no_round_number(void **state) {
 
 static void body_extremes(const struct kernel_test *test) {
     uint64_t random = test_seed() + 2;
-    for (uint32_t rows = 1; rows <= 5; rows++) {
+    for (uint32_t rows = 1; rows <= 17; rows++) {
         try_shape(test,
                   (struct kernel_int8_shape){.rows = rows,
-                                             .n = 48,
-                                             .k = 256,
+                                             .n = rows % 2 ? 48 : 59 + rows,
+                                             .k = rows % 3 ? 256 : 241 + rows,
                                              .extreme = true,
                                              .activation = ACTIVATION_PER_TOKEN},
                   &random);
