@@ -196,13 +196,15 @@ static uint32_t cpu_device_cores(void) {
 /* ---------------------------------------------------------------- memory and streams */
 
 #define CPU_DEVICE_HUGE_BYTES ((size_t)2 << 20)
+#define CPU_DEVICE_STREAMED_BYTES ((size_t)16 << 20)
 
-/* Large blocks ask for huge pages: weights are streamed once a step. */
+/* Weights and keys and values, which are streamed in each step, ask for huge pages; smaller blocks
+ * take no more than what is touched of them. */
 static enum kernels_status cpu_device_alloc(struct device *device, enum device_memory kind,
                                             size_t bytes, void **out) {
     (void)device, (void)kind;
     size_t alignment =
-        bytes >= CPU_DEVICE_HUGE_BYTES ? CPU_DEVICE_HUGE_BYTES : KERNELS_ALIGNMENT_BYTES;
+        bytes >= CPU_DEVICE_STREAMED_BYTES ? CPU_DEVICE_HUGE_BYTES : KERNELS_ALIGNMENT_BYTES;
     if (bytes > SIZE_MAX - alignment) {
         return KERNELS_NO_MEMORY;
     }

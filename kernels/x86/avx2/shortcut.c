@@ -9,7 +9,7 @@
 #include "kernels/x86/avx2/avx2.h"
 #include "kernels/x86/avx2/weight.h"
 
-#define SHORTCUT_ROWS 16u /* looked at together: what their INT8 logits need is bounded */
+#define SHORTCUT_ROWS 16u /* a slice: what is looked at together, so that memory is bounded */
 #define SHORTCUT_TOP_K_MAX 256u
 #define SHORTCUT_STRETCH 64u /* logits of which the largest lower end is kept */
 #define SHORTCUT_WHOLE_SHARE \
@@ -30,7 +30,7 @@ struct shortcut {
     const struct head_sample_args *args;
     const struct avx2_shortcut_tier *tier;
     uint32_t vocabulary, dim, panel_count, panels_max, stretch_count;
-    float *logits; /* [S, V] */
+    float *logits; /* [rows of the slice, V] */
     int8_t *q;     /* [2 * SHORTCUT_ROWS, D]: both roundings of a row, one after the other */
     float *scale;  /* [2 * SHORTCUT_ROWS] */
     float *ends;   /* [2 * SHORTCUT_ROWS, V]: the two products, then lower and upper ends */
@@ -86,17 +86,18 @@ static size_t shortcut_logits_bytes(uint32_t rows, uint32_t vocabulary) {
     return shortcut_align((size_t)rows * vocabulary * sizeof(float));
 }
 
-/* Sampling comes last and takes the place of what is then done with. */
+/* Of a slice; sampling comes last and takes the place of what is then done with. */
 static size_t shortcut_bytes(uint32_t threads, uint32_t rows, uint32_t vocabulary, uint32_t dim) {
     size_t sample = reference_sample_bytes(threads, vocabulary);
     size_t scratch = shortcut_place(NULL, vocabulary, dim, NULL);
-    return shortcut_logits_bytes(rows, vocabulary) + (sample > scratch ? sample : scratch);
+    return shortcut_logits_bytes(rows < SHORTCUT_ROWS ? rows : SHORTCUT_ROWS, vocabulary) +
+           (sample > scratch ? sample : scratch);
 }
 
 size_t avx2_shortcut_bytes(uint32_t threads, const struct kernels_shape *shape) {
-    return shape->head_sketch
-               ? shortcut_bytes(threads, shape->sampled_max, shape->vocabulary, shape->dim)
-               : reference_head_sample_bytes(threads, shape->sampled_max, shape->vocabulary);
+    size_t whole = reference_head_sample_bytes(threads, shape->sampled_max, shape->vocabulary);
+    size_t slice = shortcut_bytes(threads, shape->sampled_max, shape->vocabulary, shape->dim);
+    return shape->head_sketch && slice > whole ? slice : whole;
 }
 
 /* ---------------------------------------------------------------- rounding a row twice */
@@ -430,23 +431,27 @@ static bool shortcut_sketch_fits(const struct head_sketch *sketch, const struct 
            check_words(sketch->error);
 }
 
-enum kernels_status avx2_shortcut_sample(struct device *device, const struct head_sample_args *args,
-                                         const struct avx2_shortcut_tier *tier) {
-    if (args->sketch == NULL || args->rows > tier->rows_max || args->weight == NULL ||
-        args->weight->form.bias) {
-        return reference_head_sample_by(device, args, tier->head_logits);
-    }
-    if (args->rows < 1 || !check_weight_f32(args->weight) || !check_words(args->x) ||
-        !shortcut_sketch_fits(args->sketch, &args->weight->form) ||
-        !check_sample_params(&args->params) || !check_words(args->token) || args->bad == NULL) {
-        return KERNELS_INVALID;
-    }
-    uint32_t threads = pool_threads(cpu_device_pool(device));
+/* Rows from `s` on: of arrays with an entry a row; the CSR arrays are read at absolute places. */
+static struct sample_params shortcut_params_from(const struct sample_params *all, uint32_t s) {
+    return (struct sample_params){.temperature = all->temperature + s,
+                                  .top_k = all->top_k + s,
+                                  .top_p_q16 = all->top_p_q16 + s,
+                                  .min_p_q16 = all->min_p_q16 + s,
+                                  .repetition = all->repetition + s,
+                                  .presence = all->presence + s,
+                                  .frequency = all->frequency + s,
+                                  .seed = all->seed + s,
+                                  .position = all->position + s,
+                                  .seen_begin = all->seen_begin + s,
+                                  .seen_id = all->seen_id,
+                                  .seen_count = all->seen_count};
+}
+
+/* At most SHORTCUT_ROWS rows. */
+static enum kernels_status shortcut_slice(struct device *device,
+                                          const struct head_sample_args *args,
+                                          const struct avx2_shortcut_tier *tier) {
     const struct weight_form *form = &args->weight->form;
-    size_t bytes = shortcut_bytes(threads, args->rows, form->n, form->k);
-    if (!check_workspace(&args->workspace, bytes)) {
-        return KERNELS_INVALID;
-    }
     struct shortcut shortcut = {.device = device,
                                 .args = args,
                                 .tier = tier,
@@ -471,4 +476,34 @@ enum kernels_status avx2_shortcut_sample(struct device *device, const struct hea
                                        .workspace = {scratch, args->workspace.bytes - logits_bytes},
                                        .rows = args->rows};
     return reference_sample(device, &sample);
+}
+
+enum kernels_status avx2_shortcut_sample(struct device *device, const struct head_sample_args *args,
+                                         const struct avx2_shortcut_tier *tier) {
+    if (args->sketch == NULL || args->rows > tier->rows_max || args->weight == NULL ||
+        args->weight->form.bias) {
+        return reference_head_sample_by(device, args, tier->head_logits);
+    }
+    if (args->rows < 1 || !check_weight_f32(args->weight) || !check_words(args->x) ||
+        !shortcut_sketch_fits(args->sketch, &args->weight->form) ||
+        !check_sample_params(&args->params) || !check_words(args->token) || args->bad == NULL) {
+        return KERNELS_INVALID;
+    }
+    const struct weight_form *form = &args->weight->form;
+    size_t bytes =
+        shortcut_bytes(pool_threads(cpu_device_pool(device)), args->rows, form->n, form->k);
+    if (!check_workspace(&args->workspace, bytes)) {
+        return KERNELS_INVALID;
+    }
+    enum kernels_status status = KERNELS_OK;
+    for (uint32_t s = 0; s < args->rows && status == KERNELS_OK; s += SHORTCUT_ROWS) {
+        struct head_sample_args slice = *args;
+        slice.x += (size_t)s * form->k;
+        slice.token += s;
+        slice.bad += s;
+        slice.params = shortcut_params_from(&args->params, s);
+        slice.rows = args->rows - s < SHORTCUT_ROWS ? args->rows - s : SHORTCUT_ROWS;
+        status = shortcut_slice(device, &slice, tier);
+    }
+    return status;
 }
