@@ -22,8 +22,8 @@ sys.path.insert(0, str(ROOT / "tests" / "support"))
 
 from services import KafkaServer, RedisServer  # noqa: E402
 
-MEASUREMENTS = ("engine", "delivery", "pipeline", "busy", "memory", "humaneval", "speculation",
-                "peers")
+MEASUREMENTS = ("engine", "profile", "delivery", "pipeline", "busy", "memory", "humaneval",
+                "speculation", "peers")
 
 
 class Bench:
