@@ -7,6 +7,7 @@
 #include "kernels/reference/check.h"
 #include "kernels/reference/sample.h"
 #include "kernels/x86/avx2/avx2.h"
+#include "kernels/x86/avx2/head_panels.h"
 #include "kernels/x86/avx2/weight.h"
 
 #define SHORTCUT_ROWS 16u /* a slice: what is looked at together, so that memory is bounded */
@@ -14,7 +15,6 @@
 #define SHORTCUT_STRETCH 64u /* logits of which the largest lower end is kept */
 #define SHORTCUT_WHOLE_SHARE \
     8                         /* with more than this part of the panels left, take the head whole */
-#define SHORTCUT_PANELS 4u    /* recomputed side by side: eight FMA chains of eight outputs */
 #define SHORTCUT_FINITE 1e30f /* logits below are far from any overflow */
 
 /* A sampled row on its way. */
@@ -281,70 +281,19 @@ static void shortcut_select_tile(void *context, uint32_t tile, uint32_t worker) 
 
 /* ---------------------------------------------------------------- those logits, exactly */
 
-static inline __m256 shortcut_weights(const void *values, size_t index, const bool half) {
-    if (half) {
-        const uint16_t *at = (const uint16_t *)values + index;
-        return _mm256_cvtph_ps(_mm_load_si128((const __m128i *)(const void *)at));
-    }
-    return _mm256_load_ps((const float *)values + index);
-}
-
-/* The canonical chains of four panels. */
-static inline __attribute__((always_inline)) void
-shortcut_chains(const struct weight *weight, const uint32_t panel[SHORTCUT_PANELS], const float *x,
-                const bool half, __m256 sum[SHORTCUT_PANELS][2]) {
-    uint32_t dim = weight->form.k;
-    size_t first[SHORTCUT_PANELS];
-    for (uint32_t p = 0; p < SHORTCUT_PANELS; p++) {
-        first[p] = reference_panel_index(panel[p] * REFERENCE_PANEL, 0, dim);
-        sum[p][0] = sum[p][1] = _mm256_setzero_ps();
-    }
-    for (uint32_t k = 0; k < dim; k++) {
-        __m256 input = _mm256_set1_ps(x[k]);
-#pragma GCC unroll 4
-        for (uint32_t p = 0; p < SHORTCUT_PANELS; p++) {
-            size_t at = first[p] + (size_t)k * REFERENCE_PANEL;
-            sum[p][0] =
-                _mm256_fmadd_ps(input, shortcut_weights(weight->packed, at, half), sum[p][0]);
-            sum[p][1] =
-                _mm256_fmadd_ps(input, shortcut_weights(weight->packed, at + 8u, half), sum[p][1]);
-        }
-    }
-}
-
-/* Logits of up to four panels of a row; lanes past the vocabulary are dropped. */
-static void shortcut_exact(const struct shortcut *shortcut, const struct shortcut_row *row,
-                           uint32_t begin) {
-    const struct weight *weight = shortcut->args->weight;
-    uint32_t left = row->panel_count - begin, panel[SHORTCUT_PANELS];
-    uint32_t count = left < SHORTCUT_PANELS ? left : SHORTCUT_PANELS;
-    for (uint32_t p = 0; p < SHORTCUT_PANELS; p++) {
-        panel[p] = row->panels[begin + (p < count ? p : count - 1)];
-    }
-    const float *x = shortcut->args->x + (size_t)row->row * shortcut->dim;
-    float *logits = shortcut->logits + (size_t)row->row * shortcut->vocabulary;
-    __m256 sum[SHORTCUT_PANELS][2];
-    if (weight->form.type == ELEMENT_F16) {
-        shortcut_chains(weight, panel, x, true, sum);
-    } else {
-        shortcut_chains(weight, panel, x, false, sum);
-    }
-    for (uint32_t p = 0; p < count; p++) {
-        uint32_t n = panel[p] * REFERENCE_PANEL, rest = shortcut->vocabulary - n;
-        memcpy(logits + n, sum[p],
-               (rest < REFERENCE_PANEL ? rest : REFERENCE_PANEL) * sizeof *logits);
-    }
-}
-
 /* Tiles are groups of panels, row after row. */
 static void shortcut_exact_tile(void *context, uint32_t tile, uint32_t worker) {
     (void)worker;
     const struct shortcut *shortcut = context;
     for (uint32_t g = 0; g < shortcut->row_count; g++) {
         const struct shortcut_row *row = &shortcut->rows[g];
-        uint32_t tiles = (row->panel_count + SHORTCUT_PANELS - 1) / SHORTCUT_PANELS;
+        uint32_t tiles = (row->panel_count + AVX2_HEAD_PANELS - 1) / AVX2_HEAD_PANELS;
         if (tile < tiles) {
-            shortcut_exact(shortcut, row, tile * SHORTCUT_PANELS);
+            uint32_t begin = tile * AVX2_HEAD_PANELS, left = row->panel_count - begin;
+            avx2_head_panels(shortcut->args->weight,
+                             shortcut->args->x + (size_t)row->row * shortcut->dim,
+                             row->panels + begin, left < AVX2_HEAD_PANELS ? left : AVX2_HEAD_PANELS,
+                             shortcut->logits + (size_t)row->row * shortcut->vocabulary);
             return;
         }
         tile -= tiles;
@@ -385,7 +334,7 @@ static enum kernels_status shortcut_group(struct shortcut *shortcut) {
     }
     pool_run(pool, shortcut_select_tile, shortcut, shortcut->row_count);
     for (uint32_t g = 0; g < shortcut->row_count; g++) {
-        tiles += (shortcut->rows[g].panel_count + SHORTCUT_PANELS - 1) / SHORTCUT_PANELS;
+        tiles += (shortcut->rows[g].panel_count + AVX2_HEAD_PANELS - 1) / AVX2_HEAD_PANELS;
     }
     if (tiles > 0) {
         pool_run(pool, shortcut_exact_tile, shortcut, tiles);
