@@ -10,7 +10,7 @@
 #   CUDA=1                                  with the CUDA back end, by `make deps-cuda` or CUDA_HOME=
 #   CUDA_ARCHS=80                           only for these of the architectures 80 86 89 90
 #   V=1                                     show the commands
-#   T=name[:case]                           one test file, or one case of it
+#   T=name[:case]                           one test file, or one case of it; T=suite: all of a suite
 
 VARIANT ?= release
 RDKAFKA ?=
@@ -20,6 +20,12 @@ CUDA_HOME  ?= .deps/cuda
 CUDA_ARCHS ?= 80 86 89 90
 V       ?= 0
 T       ?=
+# T= may name a suite (one that a file is named after, too: the file is in it).
+SUITE_NAMES := unit kernels cuda_emulation component golden tools fuzz integration
+ifneq ($(filter $(T),$(SUITE_NAMES)),)
+override SUITES := $(T)
+override T :=
+endif
 WERROR  ?= -Werror
 PREFIX  ?= /usr/local
 DESTDIR ?=
@@ -335,7 +341,7 @@ $(MODEL_FILE):
 	$(Q)ops/dev/deps.sh model
 
 # ---- tests ------------------------------------------------------------------------------------
-SUITES    ?= unit,kernels,cuda_emulation,component,golden,tools,fuzz,integration
+SUITES    ?= $(subst $(space),$(comma),$(SUITE_NAMES))
 ONLY      ?=
 SLOWNESS  ?= 1
 RUN_TESTS = $(PYTHON) ops/dev/run_tests.py --variant $(notdir $(BUILD)) --suites $(SUITES) \
@@ -348,7 +354,7 @@ TSAN_TESTS := $(filter $(SRC_tests:tests/unit/test_%.c=%) $(SRC_tests:tests/kern
                 $(SRC_tests:tests/component/test_%.c=%),ring pool device engine_null engine log)
 
 .PHONY: test tests run-tests
-test: deps                                        ## all tests; T=name[:case] runs one
+test: deps                                        ## all tests; T=name[:case] runs one, T=suite a suite
 	$(Q)$(SUBMAKE) run-tests
 
 tests: $(SELECTED) $(if $(findstring integration,$(SUITES)),all $(TINY_MODEL)) \
