@@ -1,7 +1,7 @@
 /* Attention with 512-bit vectors.
  *
  * Score chains run over d with the 16 tokens of a page side by side, two pages at a time; value
- * chains over tokens with 16 of d side by side, two at a time: few queries, too, then keep the
+ * chains over tokens with 16 of d side by side, four at a time: few queries, too, then keep the
  * multipliers busy. */
 #include <immintrin.h>
 
@@ -12,6 +12,9 @@
 
 /* ---------------------------------------------------------------- kernels */
 
+#define ATTENTION_VECTORS 4u /* of chains of a query, side by side: with six, 24 registers */
+#define ATTENTION_SCORE_PAGES 2u
+
 /* 16 elements, or those of the mask. */
 static inline __m512 attention_load(const void *head, size_t index, __mmask16 exist,
                                     const bool half) {
@@ -21,52 +24,63 @@ static inline __m512 attention_load(const void *head, size_t index, __mmask16 ex
     return _mm512_maskz_loadu_ps(exist, (const float *)head + index);
 }
 
-/* acc[r] += input[r * stride] * (low, high); `queries` is a constant where this is inlined. */
+/* acc[r] += input[r * stride] * x; `queries` and `vectors` are constants where this is inlined. */
 static inline __attribute__((always_inline)) void
-attention_step(__m512 acc[][2], const float *input, const size_t stride, __m512 low, __m512 high,
-               const uint32_t queries) {
+attention_step(__m512 acc[][ATTENTION_VECTORS], const float *input, const size_t stride,
+               const __m512 x[], const uint32_t queries, const uint32_t vectors) {
 #pragma GCC unroll 6
     for (uint32_t r = 0; r < queries; r++) {
-        __m512 x = _mm512_set1_ps(input[r * stride]);
-        acc[r][0] = _mm512_fmadd_ps(x, low, acc[r][0]);
-        acc[r][1] = _mm512_fmadd_ps(x, high, acc[r][1]);
+        __m512 factor = _mm512_set1_ps(input[r * stride]);
+#pragma GCC unroll 4
+        for (uint32_t v = 0; v < vectors; v++) {
+            acc[r][v] = _mm512_fmadd_ps(factor, x[v], acc[r][v]);
+        }
     }
 }
 
-static inline __attribute__((always_inline)) void attention_clear(__m512 acc[][2],
-                                                                  const uint32_t queries) {
+static inline __attribute__((always_inline)) void
+attention_clear(__m512 acc[][ATTENTION_VECTORS], const uint32_t queries, const uint32_t vectors) {
 #pragma GCC unroll 6
     for (uint32_t r = 0; r < queries; r++) {
-        acc[r][0] = acc[r][1] = _mm512_setzero_ps();
+#pragma GCC unroll 4
+        for (uint32_t v = 0; v < vectors; v++) {
+            acc[r][v] = _mm512_setzero_ps();
+        }
     }
 }
 
-/* Scores of the tokens of pages `page` and page + 1 for all queries. Of the last page of an odd
- * number both halves are the same: nobody reads the second. */
+/* Scores of the tokens of `vectors` pages from `page` on for all queries. */
 static inline __attribute__((always_inline)) void
-attention_scores(const struct attention_tile *tile, uint32_t page, uint32_t pages,
+attention_scores(const struct attention_tile *tile, uint32_t page, const uint32_t vectors,
                  const uint32_t queries, const bool half) {
-    const void *low = tile->key_head[page];
-    const void *high = tile->key_head[page + 1 < pages ? page + 1 : page];
-    const struct attention_ahead first = attention_ahead_of(tile, page, pages);
-    const struct attention_ahead second = attention_ahead_of(tile, page + 1, pages);
-    __m512 acc[ATTENTION_QUERIES][2];
-    attention_clear(acc, queries);
+    struct attention_ahead ahead[ATTENTION_VECTORS];
+    const char *keys[ATTENTION_VECTORS];
+#pragma GCC unroll 4
+    for (uint32_t v = 0; v < vectors; v++) {
+        keys[v] = tile->here->key[page + v];
+        ahead[v] = attention_ahead_of_scores(tile, page + v);
+    }
+    __m512 acc[ATTENTION_QUERIES][ATTENTION_VECTORS];
+    attention_clear(acc, queries, vectors);
     for (uint32_t d = 0; d < tile->form->head_dim; d++) {
         size_t index = (size_t)d * KV_PAGE_TOKENS;
-        attention_fetch(&first, index, half);
-        attention_fetch(&second, index, half);
-        attention_step(acc, tile->q + (size_t)d * ATTENTION_Q_STRIDE, 1,
-                       attention_load(low, index, 0xFFFF, half),
-                       attention_load(high, index, 0xFFFF, half), queries);
+        __m512 key[ATTENTION_VECTORS];
+#pragma GCC unroll 4
+        for (uint32_t v = 0; v < vectors; v++) {
+            attention_fetch(&ahead[v], index, half);
+            key[v] = attention_load(keys[v], index, 0xFFFF, half);
+        }
+        attention_step(acc, tile->q + (size_t)d * ATTENTION_Q_STRIDE, 1, key, queries, vectors);
     }
     __m512 scale = _mm512_set1_ps(canonical_attention_scale(tile->form->head_dim));
     float *to = tile->weight + (size_t)page * KV_PAGE_TOKENS;
 #pragma GCC unroll 6
     for (uint32_t r = 0; r < queries; r++) {
-        float *at = to + (size_t)r * ATTENTION_BLOCK_TOKENS;
-        _mm512_storeu_ps(at, _mm512_mul_ps(acc[r][0], scale));
-        _mm512_storeu_ps(at + KV_PAGE_TOKENS, _mm512_mul_ps(acc[r][1], scale));
+#pragma GCC unroll 4
+        for (uint32_t v = 0; v < vectors; v++) {
+            _mm512_storeu_ps(to + (size_t)r * ATTENTION_BLOCK_TOKENS + v * KV_PAGE_TOKENS,
+                             _mm512_mul_ps(acc[r][v], scale));
+        }
     }
 }
 
@@ -75,26 +89,45 @@ static inline __mmask16 attention_mask(uint32_t d, uint32_t head_dim) {
     return avx512_first_lanes(d < head_dim ? head_dim - d : 0);
 }
 
-/* Values d .. d + 31 weighted over the first `tokens` tokens of the block, for all queries. */
+/* Values d onwards, `vectors` times 16, weighted over the first `tokens` tokens of the block, for
+ * all queries. */
 static inline __attribute__((always_inline)) void
 attention_values(const struct attention_tile *tile, uint32_t d, uint32_t tokens,
-                 const uint32_t queries, const bool half) {
+                 const uint32_t vectors, const uint32_t queries, const bool half) {
     uint32_t head_dim = tile->form->head_dim;
-    __mmask16 low = attention_mask(d, head_dim), high = attention_mask(d + 16, head_dim);
-    __m512 acc[ATTENTION_QUERIES][2];
-    attention_clear(acc, queries);
-    for (uint32_t j = 0; j < tokens; j++) {
-        const void *values = tile->value_head[j / KV_PAGE_TOKENS];
-        size_t index = (size_t)(j % KV_PAGE_TOKENS) * head_dim + d;
-        attention_step(acc, tile->weight + j, ATTENTION_BLOCK_TOKENS,
-                       attention_load(values, index, low, half),
-                       attention_load(values, index + 16, high, half), queries);
+    __mmask16 exist[ATTENTION_VECTORS];
+#pragma GCC unroll 4
+    for (uint32_t v = 0; v < vectors; v++) {
+        exist[v] = attention_mask(d + 16 * v, head_dim);
+    }
+    __m512 acc[ATTENTION_QUERIES][ATTENTION_VECTORS];
+    attention_clear(acc, queries, vectors);
+    for (uint32_t first = 0; first < tokens; first += KV_PAGE_TOKENS) {
+        const struct attention_ahead ahead =
+            attention_ahead_of_values(tile, first / KV_PAGE_TOKENS);
+        const char *values = tile->here->value[first / KV_PAGE_TOKENS];
+        uint32_t left = tokens - first, count = left < KV_PAGE_TOKENS ? left : KV_PAGE_TOKENS;
+        for (uint32_t j = 0; j < count; j++) {
+            size_t index = (size_t)j * head_dim + d;
+            __m512 value[ATTENTION_VECTORS];
+#pragma GCC unroll 4
+            for (uint32_t v = 0; v < vectors; v++) {
+                if (v % 2 == 0 || !half) {
+                    attention_fetch(&ahead, index + 16 * v, half);
+                }
+                value[v] = attention_load(values, index + 16 * v, exist[v], half);
+            }
+            attention_step(acc, tile->weight + first + j, ATTENTION_BLOCK_TOKENS, value, queries,
+                           vectors);
+        }
     }
 #pragma GCC unroll 6
     for (uint32_t r = 0; r < queries; r++) {
-        float *at = tile->block + (size_t)r * head_dim + d;
-        _mm512_mask_storeu_ps(at, low, acc[r][0]);
-        _mm512_mask_storeu_ps(at + 16, high, acc[r][1]);
+#pragma GCC unroll 4
+        for (uint32_t v = 0; v < vectors; v++) {
+            float *at = tile->block + (size_t)r * head_dim + d + 16 * v;
+            _mm512_mask_storeu_ps(at, exist[v], acc[r][v]);
+        }
     }
 }
 
@@ -110,24 +143,28 @@ attention_values(const struct attention_tile *tile, uint32_t d, uint32_t tokens,
     }
 
 static inline __attribute__((always_inline)) void
-attention_scores_any(const struct attention_tile *tile, uint32_t page, uint32_t pages,
-                     const bool half) {
-    ATTENTION_SWITCH(tile->queries, attention_scores, tile, page, pages)
+attention_block_scores_of(const struct attention_tile *tile, const bool half) {
+    uint32_t page = 0, pages = tile->here->count;
+    for (; page + ATTENTION_SCORE_PAGES <= pages; page += ATTENTION_SCORE_PAGES) {
+        ATTENTION_SWITCH(tile->queries, attention_scores, tile, page, ATTENTION_SCORE_PAGES)
+    }
+    for (; page < pages; page++) {
+        ATTENTION_SWITCH(tile->queries, attention_scores, tile, page, 1)
+    }
+}
+
+static void attention_block_scores(const struct attention_tile *tile) {
+    if (tile->form->type == ELEMENT_F16) {
+        attention_block_scores_of(tile, true);
+    } else {
+        attention_block_scores_of(tile, false);
+    }
 }
 
 static inline __attribute__((always_inline)) void
-attention_values_any(const struct attention_tile *tile, uint32_t d, uint32_t tokens,
-                     const bool half) {
-    ATTENTION_SWITCH(tile->queries, attention_values, tile, d, tokens)
-}
-
-static void attention_block_scores(const struct attention_tile *tile, uint32_t pages) {
-    for (uint32_t page = 0; page < pages; page += 2) {
-        if (tile->form->type == ELEMENT_F16) {
-            attention_scores_any(tile, page, pages, true);
-        } else {
-            attention_scores_any(tile, page, pages, false);
-        }
+attention_block_values_of(const struct attention_tile *tile, uint32_t tokens, const bool half) {
+    for (uint32_t d = 0; d < tile->form->head_dim; d += 16 * ATTENTION_VECTORS) {
+        ATTENTION_SWITCH(tile->queries, attention_values, tile, d, tokens, ATTENTION_VECTORS)
     }
 }
 
@@ -165,7 +202,7 @@ static void attention_values_rest(const struct attention_tile *tile, uint32_t r,
     bool half = tile->form->type == ELEMENT_F16;
     float *block = tile->block + (size_t)r * head_dim;
     for (uint32_t j = from; j < tile->count[r]; j++) {
-        const void *values = tile->value_head[j / KV_PAGE_TOKENS];
+        const void *values = tile->here->value[j / KV_PAGE_TOKENS];
         __m512 weight = _mm512_set1_ps(tile->weight[(size_t)r * ATTENTION_BLOCK_TOKENS + j]);
         size_t index = (size_t)(j % KV_PAGE_TOKENS) * head_dim;
         for (uint32_t d = 0; d < head_dim; d += 16) {
@@ -183,12 +220,10 @@ static void attention_block_values(const struct attention_tile *tile) {
     for (uint32_t r = 1; r < tile->queries; r++) {
         common = tile->count[r] < common ? tile->count[r] : common;
     }
-    for (uint32_t d = 0; d < tile->form->head_dim; d += 32) {
-        if (tile->form->type == ELEMENT_F16) {
-            attention_values_any(tile, d, common, true);
-        } else {
-            attention_values_any(tile, d, common, false);
-        }
+    if (tile->form->type == ELEMENT_F16) {
+        attention_block_values_of(tile, common, true);
+    } else {
+        attention_block_values_of(tile, common, false);
     }
     for (uint32_t r = 0; r < tile->queries; r++) {
         attention_values_rest(tile, r, common);
