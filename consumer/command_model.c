@@ -28,7 +28,7 @@ struct command_model_purpose {
     size_t bytes;
 };
 
-enum { COMMAND_MODEL_PURPOSES = 10 };
+enum { COMMAND_MODEL_PURPOSES = 13 };
 
 static const char command_model_help[] =
     "Checks a model file and tells what is in it, and what it needs on a device.\n"
@@ -82,7 +82,10 @@ static void command_model_list(const struct command_model_facts *facts,
         {"kv_bytes", "keys and values", forward->kv_bytes},
         {"activation_bytes", "activations, one set for all layers", forward->activation_bytes},
         {"workspace_bytes", "workspace", forward->workspace_bytes},
-        {"batch_bytes", "batches, on the host and on the device", 2 * forward->batch_bytes},
+        {"batch_bytes", "batch of a step", forward->batch_bytes},
+        {"ahead_bytes", "inputs of the step after", forward->ahead_bytes},
+        {"graph_bytes", "graphs, as an allowance", forward->graph_bytes},
+        {"pinned_bytes", "copies of batches, in the host's memory", forward->pinned_bytes},
     };
     memcpy(out, purposes, sizeof purposes);
 }

@@ -72,6 +72,17 @@ void batch_set_pages(struct batch *batch, uint32_t slot, const int32_t *pages, u
     }
 }
 
+void batch_copy_pages(struct batch *batch, const struct batch *from) {
+    const struct batch_limits *limits = &batch->limits;
+    size_t count = ((size_t)limits->slots_max + 1) * limits->slot_pages_max;
+    memcpy(batch->page_table, from->page_table, count * sizeof *batch->page_table);
+}
+
+void batch_set_page(struct batch *batch, uint32_t slot, uint32_t index, int32_t page) {
+    assert(slot < batch->limits.slots_max && index < batch->limits.slot_pages_max);
+    batch->page_table[(size_t)slot * batch->limits.slot_pages_max + index] = page;
+}
+
 uint32_t batch_add_segment(struct batch *batch, uint32_t slot, uint32_t first_position,
                            const int32_t *tokens, uint32_t count) {
     const struct batch_limits *limits = &batch->limits;

@@ -66,6 +66,10 @@ void batch_clear(struct batch *batch);
 
 /* Names the pages of a slot's first positions. The slot's later entries name the scratch page. */
 void batch_set_pages(struct batch *batch, uint32_t slot, const int32_t *pages, uint32_t count);
+/* Takes over what every slot of another batch of the same limits is named. */
+void batch_copy_pages(struct batch *batch, const struct batch *from);
+/* Names one page of a slot. */
+void batch_set_page(struct batch *batch, uint32_t slot, uint32_t index, int32_t page);
 /* Appends one segment, the rows of one slot; gives the index of its first row. count >= 1. */
 uint32_t batch_add_segment(struct batch *batch, uint32_t slot, uint32_t first_position,
                            const int32_t *tokens, uint32_t count);

@@ -208,6 +208,8 @@ static void engine_plan_forward(struct engine_plan *plan, const struct engine_op
         .row_buckets = plan->row_bucket_count > 0 ? plan->row_buckets : NULL,
         .row_bucket_count = plan->row_bucket_count,
         .head_sketch = plan->model.sketch_bytes > 0,
+        .sends_ahead = !info->memory_is_host,
+        .has_graphs = info->has_graphs && !options->graphs_off && plan->row_bucket_count > 0,
         .poison_pages = options->poison_pages,
         .tap = options->tap};
     forward_make_plan(config, &kv, device, forward, &plan->forward);

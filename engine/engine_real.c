@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "engine/clock.h"
+#include "engine/engine_ahead.h"
 #include "engine/engine_fit.h"
 #include "engine/engine_step.h"
 #include "engine/log.h"
@@ -28,7 +29,10 @@ static void engine_real_log_plan(const struct engine_real *real) {
                          log_int("kv_bytes", (int64_t)plan->forward.kv_bytes),
                          log_int("activation_bytes", (int64_t)plan->forward.activation_bytes),
                          log_int("workspace_bytes", (int64_t)plan->forward.workspace_bytes),
-                         log_int("batch_bytes", (int64_t)(2 * plan->forward.batch_bytes)),
+                         log_int("batch_bytes", (int64_t)plan->forward.batch_bytes),
+                         log_int("ahead_bytes", (int64_t)plan->forward.ahead_bytes),
+                         log_int("graph_bytes", (int64_t)plan->forward.graph_bytes),
+                         log_int("pinned_bytes", (int64_t)plan->forward.pinned_bytes),
                          log_int("total_bytes", (int64_t)plan->total_bytes),
                          log_int("budget_bytes", (int64_t)plan->budget_bytes),
                          log_int("free_bytes", (int64_t)real->device_info.memory_free_bytes),
@@ -124,7 +128,7 @@ static bool engine_real_init_tables(struct engine_real *real,
            ticket_index_init(&real->tickets, tickets_max) &&
            deadline_heap_init(&real->deadlines, tickets_max) &&
            kv_cache_init(&real->cache, forward->page_count, !options->prefix_cache_off, NULL) &&
-           batch_init(&real->batch, &forward->limits) &&
+           batch_init(&real->batch, &forward->limits) && engine_ahead_init(real, forward) &&
            scheduler_init(&real->scheduler, &scheduler, &pages) &&
            intake_init(&real->intake, real->model->tokenizer, &real->model->chat, &intake);
 }
@@ -155,7 +159,7 @@ static enum engine_status engine_real_get_ready(struct engine_real *real, char *
     for (uint32_t i = 0; i < real->plan.row_bucket_count && status == ENGINE_OK; i++) {
         status = engine_real_warm_up(real, real->plan.row_buckets[i], err, err_bytes);
     }
-    if (status == ENGINE_OK && real->device_info.has_graphs && !real->options.graphs_off &&
+    if (status == ENGINE_OK && real->plan.forward_options.has_graphs &&
         forward_capture(real->forward, err, err_bytes) != FORWARD_OK) {
         return ENGINE_FAILED;
     }
@@ -273,6 +277,7 @@ static void engine_real_close(struct engine *engine) {
     ticket_index_deinit(&real->tickets);
     deadline_heap_deinit(&real->deadlines);
     batch_deinit(&real->batch);
+    engine_ahead_deinit(real);
     kv_cache_deinit(&real->cache);
     forward_close(real->forward);
     model_close(real->model);

@@ -37,6 +37,8 @@ struct engine_real {
     struct device *device;
     struct forward *forward;
     struct batch batch;
+    struct batch guess;    /* of the next step; zeroed where the device is the host */
+    struct pick *foreseen; /* [max_batch_size], likewise */
     struct kv_cache cache;
     struct scheduler scheduler;
     struct sequence **sequences;    /* [tickets_max] by handle; NULL where the handle is free */

@@ -6,6 +6,7 @@
 
 #include "engine/clock.h"
 #include "engine/crash_point.h"
+#include "engine/engine_ahead.h"
 #include "engine/sampler.h"
 
 /* ---------------------------------------------------------------- pages for the scheduler */
@@ -299,6 +300,7 @@ static bool engine_step_build(struct engine_real *real, const struct schedule *s
         uint32_t first_row = batch_add_segment(&real->batch, sequence->slot, pick->first_position,
                                                sequence->tokens + pick->first_position,
                                                pick->row_count + sequence->draft_tokens);
+        assert(sequence->draft_tokens == 0 || sequence->seen == NULL);
         for (uint32_t ahead = 0; pick->is_sampled && ahead <= sequence->draft_tokens; ahead++) {
             sampler_add(&real->batch, sequence, first_row + pick->row_count - 1 + ahead, ahead);
         }
@@ -480,7 +482,9 @@ enum engine_status engine_step_run(struct engine_real *real, bool *worked, int64
         engine_step_place(real, &schedule, now_ns);
         engine_step_count_batch(&real->stats, &schedule);
         if (!engine_step_build(real, &schedule, err, err_bytes) ||
-            forward_run(real->forward, &real->batch, err, err_bytes) != FORWARD_OK) {
+            forward_start(real->forward, &real->batch, err, err_bytes) != FORWARD_OK ||
+            engine_ahead_send(real, err, err_bytes) != FORWARD_OK ||
+            forward_finish(real->forward, &real->batch, err, err_bytes) != FORWARD_OK) {
             return ENGINE_FAILED;
         }
         engine_step_retire(real, &schedule);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/forward_ahead.h"
 #include "engine/forward_graphs.h"
 #include "engine/forward_memory.h"
 #include "engine/forward_needs.h"
@@ -19,6 +20,7 @@ struct forward {
     const struct kernel_ops *ops; /* borrowed */
     struct forward_options options;
     struct forward_memory memory;
+    struct forward_ahead ahead;   /* zeroed unless options.sends_ahead */
     struct forward_graphs graphs; /* of whole passes, sampling included */
     float *logits;                /* device f32 [FORWARD_LOGITS_ROWS, V]; made when first needed */
     float *tapped;                /* host f32 [sampled_max, V]; NULL without a tap */
@@ -288,39 +290,49 @@ static bool forward_copy_in(struct forward *forward, void *to, const void *from,
                         device_copy_in(forward->device, DEVICE_STREAM_COMPUTE, to, from, bytes));
 }
 
-static bool forward_upload(struct forward *forward, const struct batch *batch,
-                           const struct forward_pass *pass) {
-    const struct batch_limits *limits = &forward->options.limits;
-    struct forward_memory *memory = &forward->memory;
-    struct forward_inputs *in = &memory->staged_inputs;
+static bool forward_copy_inputs(struct forward *forward, const struct batch *batch) {
+    const struct forward_memory *memory = &forward->memory;
+    const struct forward_inputs *in = &memory->staged_inputs;
     size_t seen_bytes = (size_t)batch->seen_begin[batch->sampled_count] * sizeof *in->seen_id;
-#define FORWARD_STAGE(type, name, count) memcpy(in->name, batch->name, (count) * sizeof(type));
-    FORWARD_MEMORY_INPUTS(FORWARD_STAGE)
-#undef FORWARD_STAGE
-    memcpy(in->seen_id, batch->seen_id, seen_bytes);
-    memcpy(in->seen_count, batch->seen_count, seen_bytes);
-    forward_pass_pad(pass, batch, in);
     return forward_copy_in(forward, memory->inputs.token, in->token, memory->fixed_input_bytes) &&
            forward_copy_in(forward, memory->inputs.seen_id, in->seen_id, seen_bytes) &&
-           forward_copy_in(forward, memory->inputs.seen_count, in->seen_count, seen_bytes) &&
+           forward_copy_in(forward, memory->inputs.seen_count, in->seen_count, seen_bytes);
+}
+
+static bool forward_upload(struct forward *forward, const struct batch *batch,
+                           const struct forward_pass *pass) {
+    const struct forward_memory *memory = &forward->memory;
+    const struct forward_inputs *in = &memory->staged_inputs;
+    forward_inputs_stage(in, batch, pass);
+    bool is_there =
+        forward->ahead.is_under_way
+            ? forward_note(forward, "copy in",
+                           forward_ahead_take(&forward->ahead, &memory->inputs, in, batch, pass))
+            : forward_copy_inputs(forward, batch);
+    return is_there &&
            forward_note(forward, "fill",
                         device_fill(forward->device, DEVICE_STREAM_COMPUTE,
                                     memory->outputs.sampled_token, 0, memory->output_bytes));
 }
 
+/* Waits for the pass, not for what is sent ahead meanwhile. */
 static enum forward_status forward_sync(struct forward *forward, char *err, size_t err_bytes) {
-    return device_sync(forward->device, err, err_bytes) == KERNELS_OK ? FORWARD_OK : FORWARD_FAILED;
+    return device_sync_stream(forward->device, DEVICE_STREAM_COMPUTE, err, err_bytes) == KERNELS_OK
+               ? FORWARD_OK
+               : FORWARD_FAILED;
 }
 
-static enum forward_status forward_download(struct forward *forward, struct batch *batch, char *err,
-                                            size_t err_bytes) {
-    struct forward_memory *memory = &forward->memory;
-    const struct forward_outputs *out = &memory->staged_outputs;
-    if (!forward_note(forward, "copy out",
-                      device_copy_out(forward->device, DEVICE_STREAM_COMPUTE, out->sampled_token,
-                                      memory->outputs.sampled_token, memory->output_bytes))) {
-        return forward_fault(forward, err, err_bytes);
-    }
+static bool forward_copy_out(struct forward *forward) {
+    const struct forward_memory *memory = &forward->memory;
+    return forward_note(forward, "copy out",
+                        device_copy_out(forward->device, DEVICE_STREAM_COMPUTE,
+                                        memory->staged_outputs.sampled_token,
+                                        memory->outputs.sampled_token, memory->output_bytes));
+}
+
+static enum forward_status forward_read_back(struct forward *forward, struct batch *batch,
+                                             char *err, size_t err_bytes) {
+    const struct forward_outputs *out = &forward->memory.staged_outputs;
     enum forward_status status = forward_sync(forward, err, err_bytes);
     if (status == FORWARD_OK) {
         memcpy(batch->sampled_token, out->sampled_token,
@@ -387,10 +399,10 @@ enum forward_status forward_run_logits(struct forward *forward, struct batch *ba
     if (!forward_upload(forward, batch, &pass) || !forward_body(forward, &pass)) {
         return forward_fault(forward, err, err_bytes);
     }
-    if (!forward_all_logits(forward, batch->sampled_count, logits)) {
+    if (!forward_all_logits(forward, batch->sampled_count, logits) || !forward_copy_out(forward)) {
         return forward_fault(forward, err, err_bytes);
     }
-    return forward_download(forward, batch, err, err_bytes);
+    return forward_read_back(forward, batch, err, err_bytes);
 }
 
 /* The final rows of the pass that has just been run are still there. */
@@ -420,14 +432,42 @@ static bool forward_launch(struct forward *forward, const struct forward_pass *p
     return forward_body(forward, pass) && forward_sample(forward, pass);
 }
 
-static enum forward_status forward_run_pass(struct forward *forward, struct batch *batch,
-                                            const struct forward_pass *pass, char *err,
-                                            size_t err_bytes) {
+static bool forward_start_pass(struct forward *forward, const struct batch *batch,
+                               const struct forward_pass *pass) {
     assert(batch->row_count > 0);
-    if (!forward_upload(forward, batch, pass) || !forward_launch(forward, pass)) {
-        return forward_fault(forward, err, err_bytes);
+    return forward_upload(forward, batch, pass) && forward_launch(forward, pass) &&
+           forward_copy_out(forward);
+}
+
+enum forward_status forward_start(struct forward *forward, const struct batch *batch, char *err,
+                                  size_t err_bytes) {
+    const struct forward_pass pass = forward_pass_make(&forward->options, batch);
+    return forward_start_pass(forward, batch, &pass) ? FORWARD_OK
+                                                     : forward_fault(forward, err, err_bytes);
+}
+
+enum forward_status forward_send_ahead(struct forward *forward, const struct batch *guess,
+                                       char *err, size_t err_bytes) {
+    const struct forward_pass pass = forward_pass_make(&forward->options, guess);
+    assert(forward->options.sends_ahead && guess->row_count > 0);
+    return forward_note(forward, "copy ahead", forward_ahead_send(&forward->ahead, guess, &pass))
+               ? FORWARD_OK
+               : forward_fault(forward, err, err_bytes);
+}
+
+enum forward_status forward_finish(struct forward *forward, struct batch *batch, char *err,
+                                   size_t err_bytes) {
+    enum forward_status status = forward_read_back(forward, batch, err, err_bytes);
+    if (status == FORWARD_OK && forward->tapped != NULL && batch->sampled_count > 0) {
+        status = forward_show_logits(forward, batch, err, err_bytes);
     }
-    return forward_download(forward, batch, err, err_bytes);
+    return status;
+}
+
+enum forward_status forward_run(struct forward *forward, struct batch *batch, char *err,
+                                size_t err_bytes) {
+    enum forward_status status = forward_start(forward, batch, err, err_bytes);
+    return status == FORWARD_OK ? forward_finish(forward, batch, err, err_bytes) : status;
 }
 
 enum forward_status forward_warm_up(struct forward *forward, struct batch *batch, uint32_t rows,
@@ -435,17 +475,9 @@ enum forward_status forward_warm_up(struct forward *forward, struct batch *batch
     struct forward_pass pass = forward_pass_make(&forward->options, batch);
     assert(forward->options.row_bucket_count > 0 && rows >= pass.rows);
     pass.rows = rows;
-    return forward_run_pass(forward, batch, &pass, err, err_bytes);
-}
-
-enum forward_status forward_run(struct forward *forward, struct batch *batch, char *err,
-                                size_t err_bytes) {
-    const struct forward_pass pass = forward_pass_make(&forward->options, batch);
-    enum forward_status status = forward_run_pass(forward, batch, &pass, err, err_bytes);
-    if (status == FORWARD_OK && forward->tapped != NULL && batch->sampled_count > 0) {
-        status = forward_show_logits(forward, batch, err, err_bytes);
-    }
-    return status;
+    return forward_start_pass(forward, batch, &pass)
+               ? forward_read_back(forward, batch, err, err_bytes)
+               : forward_fault(forward, err, err_bytes);
 }
 
 /* ---------------------------------------------------------------- graphs */
@@ -498,6 +530,18 @@ static enum forward_status forward_reserve_tap(struct forward *forward, char *er
     return FORWARD_OK;
 }
 
+static enum forward_status forward_reserve_ahead(struct forward *forward, char *err,
+                                                 size_t err_bytes) {
+    if (!forward->options.sends_ahead ||
+        forward_ahead_open(&forward->ahead, forward->device, &forward->options.limits) ==
+            KERNELS_OK) {
+        return FORWARD_OK;
+    }
+    snprintf(err, err_bytes, "no memory for the next step's inputs: %zu bytes",
+             forward->memory.plan.ahead_bytes);
+    return FORWARD_NO_MEMORY;
+}
+
 enum forward_status forward_poison_page(struct forward *forward, uint32_t page, char *err,
                                         size_t err_bytes) {
     const struct forward_memory *memory = &forward->memory;
@@ -544,6 +588,9 @@ enum forward_status forward_open(const struct model *model, const struct forward
         status = forward_fault(forward, err, err_bytes);
     }
     if (status == FORWARD_OK) {
+        status = forward_reserve_ahead(forward, err, err_bytes);
+    }
+    if (status == FORWARD_OK) {
         status = forward_reserve_tap(forward, err, err_bytes);
     }
     if (status != FORWARD_OK) {
@@ -558,6 +605,7 @@ void forward_close(struct forward *forward) {
     if (forward == NULL) {
         return;
     }
+    forward_ahead_close(&forward->ahead);
     forward_graphs_deinit(&forward->graphs);
     device_free(forward->device, DEVICE_MEMORY, forward->logits);
     forward_memory_close(&forward->memory);

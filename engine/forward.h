@@ -30,6 +30,8 @@ struct forward_options {
     uint32_t row_bucket_count;
     const struct forward_tap *tap; /* borrowed until forward_close; NULL: none */
     bool head_sketch;              /* use the model's INT8 copy of the head, which must be there */
+    bool sends_ahead;              /* forward_send_ahead will be called */
+    bool has_graphs;               /* forward_capture will be called */
     bool poison_pages; /* tests: fill the cache with NaN first: reading the unwritten shows */
 };
 
@@ -38,8 +40,11 @@ struct forward_plan {
     size_t activation_bytes; /* does not grow with depth */
     size_t kv_bytes;
     size_t workspace_bytes;
-    size_t batch_bytes; /* reserved twice: on the device and as pinned staging */
-    size_t total_bytes;
+    size_t batch_bytes;  /* the arrays of a batch */
+    size_t ahead_bytes;  /* the inputs of the step after */
+    size_t graph_bytes;  /* an allowance: the driver says after the capture */
+    size_t pinned_bytes; /* of the host, for copies of batches */
+    size_t total_bytes;  /* of the device: without pinned_bytes, unless its memory is the host's */
 };
 
 void forward_make_plan(const struct model_config *config, const struct kv_form *kv,
@@ -62,7 +67,20 @@ void forward_close(struct forward *forward); /* accepts NULL */
 enum forward_status forward_poison_page(struct forward *forward, uint32_t page, char *err,
                                         size_t err_bytes) __attribute__((warn_unused_result));
 
-/* Runs every row, samples the sampled rows, and reads back sampled_token, sampled_bad, row_bad. */
+/* Starts a pass: every row is computed and the sampled rows are sampled while the host goes on, at
+ * first with forward_send_ahead, and then with forward_finish. The batch stays as it is until then.
+ * Where the device is the host, all has been done on return. */
+enum forward_status forward_start(struct forward *forward, const struct batch *batch, char *err,
+                                  size_t err_bytes) __attribute__((warn_unused_result));
+/* Once between start and finish: copies what the next pass will probably want while this one
+ * computes. Any batch is right; the likelier, the less is left for forward_start to copy. */
+enum forward_status forward_send_ahead(struct forward *forward, const struct batch *guess,
+                                       char *err, size_t err_bytes)
+    __attribute__((warn_unused_result));
+/* The one wait of a pass; reads back sampled_token, sampled_bad, row_bad. */
+enum forward_status forward_finish(struct forward *forward, struct batch *batch, char *err,
+                                   size_t err_bytes) __attribute__((warn_unused_result));
+/* Starts and finishes. */
 enum forward_status forward_run(struct forward *forward, struct batch *batch, char *err,
                                 size_t err_bytes) __attribute__((warn_unused_result));
 

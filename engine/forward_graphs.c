@@ -4,6 +4,17 @@
 
 #define FORWARD_GRAPHS_ROOM 32u /* at first */
 
+size_t forward_graphs_bytes(const struct forward_options *options, uint32_t layers) {
+    struct forward_pass pass;
+    uint32_t count = 0;
+    while (forward_pass_decode(options, count, &pass)) {
+        count++;
+    }
+    size_t nodes =
+        (size_t)(layers + 1) * FORWARD_GRAPHS_LAYER_NODES; /* and a layer's for the ends */
+    return count * nodes * FORWARD_GRAPHS_NODE_BYTES;
+}
+
 void forward_graphs_init(struct forward_graphs *graphs, struct device *device) {
     *graphs = (struct forward_graphs){.device = device};
 }

@@ -6,6 +6,10 @@
 
 #include "engine/forward_pass.h"
 
+/* On the device, for each kernel of a captured pass and, more generously than op by op, for each
+ * layer. No card was there to ask: the engine logs what the driver took. */
+enum { FORWARD_GRAPHS_NODE_BYTES = 1024, FORWARD_GRAPHS_LAYER_NODES = 16 };
+
 struct forward_graph {
     struct forward_pass pass;
     struct device_graph *graph;
@@ -19,6 +23,9 @@ struct forward_graphs {
 
 void forward_graphs_init(struct forward_graphs *graphs, struct device *device);
 void forward_graphs_deinit(struct forward_graphs *graphs); /* accepts zeroed */
+
+/* An allowance for the graphs of all decode passes. */
+size_t forward_graphs_bytes(const struct forward_options *options, uint32_t layers);
 
 /* Takes the graph; false when memory ran out: it stays the caller's. */
 bool forward_graphs_add(struct forward_graphs *graphs, const struct forward_pass *pass,

@@ -4,21 +4,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/forward_ahead.h"
+#include "engine/forward_graphs.h"
+
 /* ---------------------------------------------------------------- layout */
-
-/* Places arrays one behind another from `base`; with base NULL it only counts. */
-struct forward_layout {
-    unsigned char *base;
-    size_t bytes;
-};
-
-static void *forward_place(struct forward_layout *layout, size_t count, size_t item_bytes) {
-    size_t at = layout->bytes;
-    size_t bytes = count * item_bytes;
-    layout->bytes = at + (bytes + KERNELS_ALIGNMENT_BYTES - 1) / KERNELS_ALIGNMENT_BYTES *
-                             KERNELS_ALIGNMENT_BYTES;
-    return layout->base == NULL ? NULL : layout->base + at;
-}
 
 static size_t forward_max(size_t a, size_t b) {
     return a > b ? a : b;
@@ -31,17 +20,18 @@ static size_t forward_place_activations(const struct model_config *config,
     size_t rows = limits->rows_max, dim = config->dim, ffn = config->ffn_dim;
     size_t query_dim = (size_t)config->heads * config->head_dim;
     size_t qkv_dim = query_dim + 2 * (size_t)config->kv_heads * config->head_dim;
-    out->x = forward_place(&layout, rows * dim, sizeof *out->x);
-    out->normed = forward_place(&layout, rows * dim, sizeof *out->normed);
-    out->qkv = forward_place(&layout, rows * qkv_dim, sizeof *out->qkv);
-    out->attention = forward_place(&layout, rows * query_dim, sizeof *out->attention);
-    out->gate_up = forward_place(&layout, rows * 2 * ffn, sizeof *out->gate_up);
-    out->gated = forward_place(&layout, rows * ffn, sizeof *out->gated);
-    out->final = forward_place(&layout, (size_t)limits->sampled_max * dim, sizeof *out->final);
-    out->q = forward_place(&layout, rows * forward_max(forward_max(dim, query_dim), ffn), 1);
-    out->scale = forward_place(&layout, rows, sizeof *out->scale);
-    out->zero_point = forward_place(&layout, rows, sizeof *out->zero_point);
-    out->sum = forward_place(&layout, rows, sizeof *out->sum);
+    out->x = forward_layout_place(&layout, rows * dim, sizeof *out->x);
+    out->normed = forward_layout_place(&layout, rows * dim, sizeof *out->normed);
+    out->qkv = forward_layout_place(&layout, rows * qkv_dim, sizeof *out->qkv);
+    out->attention = forward_layout_place(&layout, rows * query_dim, sizeof *out->attention);
+    out->gate_up = forward_layout_place(&layout, rows * 2 * ffn, sizeof *out->gate_up);
+    out->gated = forward_layout_place(&layout, rows * ffn, sizeof *out->gated);
+    out->final =
+        forward_layout_place(&layout, (size_t)limits->sampled_max * dim, sizeof *out->final);
+    out->q = forward_layout_place(&layout, rows * forward_max(forward_max(dim, query_dim), ffn), 1);
+    out->scale = forward_layout_place(&layout, rows, sizeof *out->scale);
+    out->zero_point = forward_layout_place(&layout, rows, sizeof *out->zero_point);
+    out->sum = forward_layout_place(&layout, rows, sizeof *out->sum);
     return layout.bytes;
 }
 
@@ -50,15 +40,12 @@ static size_t forward_place_batch(const struct batch_limits *limits, void *base,
                                   struct forward_inputs *in, struct forward_outputs *out,
                                   size_t *fixed_input_bytes, size_t *output_bytes) {
     struct forward_layout layout = {.base = base};
-#define FORWARD_PLACE(type, name, count) in->name = forward_place(&layout, (count), sizeof(type));
-    FORWARD_MEMORY_INPUTS(FORWARD_PLACE)
-    *fixed_input_bytes = layout.bytes;
-    FORWARD_MEMORY_LISTS(FORWARD_PLACE)
-#undef FORWARD_PLACE
+    *fixed_input_bytes = forward_inputs_place(&layout, limits, in);
     size_t before = layout.bytes;
-    out->sampled_token = forward_place(&layout, limits->sampled_max, sizeof *out->sampled_token);
-    out->sampled_bad = forward_place(&layout, limits->sampled_max, sizeof *out->sampled_bad);
-    out->row_bad = forward_place(&layout, limits->rows_max, sizeof *out->row_bad);
+    out->sampled_token =
+        forward_layout_place(&layout, limits->sampled_max, sizeof *out->sampled_token);
+    out->sampled_bad = forward_layout_place(&layout, limits->sampled_max, sizeof *out->sampled_bad);
+    out->row_bad = forward_layout_place(&layout, limits->rows_max, sizeof *out->row_bad);
     *output_bytes = layout.bytes - before;
     return layout.bytes;
 }
@@ -102,6 +89,7 @@ void forward_memory_make_plan(const struct model_config *config, const struct kv
     struct forward_activations activations;
     struct forward_inputs inputs;
     struct forward_outputs outputs;
+    struct device_info info;
     size_t fixed_input_bytes, output_bytes;
     struct kernels_shape shape = forward_shape(config, kv, options);
     memset(plan, 0, sizeof *plan);
@@ -111,8 +99,13 @@ void forward_memory_make_plan(const struct model_config *config, const struct kv
     plan->workspace_bytes = forward_workspace_bytes(device, &shape);
     plan->batch_bytes = forward_place_batch(&options->limits, NULL, &inputs, &outputs,
                                             &fixed_input_bytes, &output_bytes);
-    plan->total_bytes =
-        plan->activation_bytes + plan->kv_bytes + plan->workspace_bytes + 2 * plan->batch_bytes;
+    plan->ahead_bytes = options->sends_ahead ? forward_ahead_bytes(&options->limits) : 0;
+    plan->graph_bytes = options->has_graphs ? forward_graphs_bytes(options, config->layers) : 0;
+    plan->pinned_bytes = plan->batch_bytes + FORWARD_AHEAD_GUESSES * plan->ahead_bytes;
+    plan->total_bytes = plan->activation_bytes + plan->kv_bytes + plan->workspace_bytes +
+                        plan->batch_bytes + plan->ahead_bytes + plan->graph_bytes;
+    device_describe(device, &info);
+    plan->total_bytes += info.memory_is_host ? plan->pinned_bytes : 0;
 }
 
 /* ---------------------------------------------------------------- open and close */

@@ -6,7 +6,7 @@
 #ifndef SOLFLEET_ENGINE_FORWARD_MEMORY_H
 #define SOLFLEET_ENGINE_FORWARD_MEMORY_H
 
-#include "engine/forward.h"
+#include "engine/forward_inputs.h"
 
 /* f32 unless said; T rows, S sampled rows. One set for all layers. */
 struct forward_activations {
@@ -21,37 +21,6 @@ struct forward_activations {
     float *scale;        /* [T] */
     int32_t *zero_point; /* i32 [T] */
     int32_t *sum;        /* i32 [T] */
-};
-
-/* Arrays of a batch that the device reads; meanings in engine/batch.h. X(type, name, count). The
- * first ones have a size that is known; the two penalty lists are copied as far as they are
- * used. */
-#define FORWARD_MEMORY_INPUTS(X)                                                     \
-    X(int32_t, token, limits->rows_max)                                              \
-    X(int32_t, position, limits->rows_max)                                           \
-    X(int32_t, slot, limits->rows_max)                                               \
-    X(int32_t, segment_begin, limits->slots_max + 2)                                 \
-    X(int32_t, page_table, ((size_t)limits->slots_max + 1) * limits->slot_pages_max) \
-    X(int32_t, sampled_row, limits->sampled_max)                                     \
-    X(float, temperature, limits->sampled_max)                                       \
-    X(uint32_t, top_k, limits->sampled_max)                                          \
-    X(uint32_t, top_p_q16, limits->sampled_max)                                      \
-    X(uint32_t, min_p_q16, limits->sampled_max)                                      \
-    X(float, repetition, limits->sampled_max)                                        \
-    X(float, presence, limits->sampled_max)                                          \
-    X(float, frequency, limits->sampled_max)                                         \
-    X(uint64_t, seed, limits->sampled_max)                                           \
-    X(uint64_t, draw_position, limits->sampled_max)                                  \
-    X(int32_t, seen_begin, (size_t)limits->sampled_max + 1)
-#define FORWARD_MEMORY_LISTS(X)           \
-    X(int32_t, seen_id, limits->seen_max) \
-    X(int32_t, seen_count, limits->seen_max)
-
-struct forward_inputs {
-#define FORWARD_MEMORY_MEMBER(type, name, count) type *name;
-    FORWARD_MEMORY_INPUTS(FORWARD_MEMORY_MEMBER)
-    FORWARD_MEMORY_LISTS(FORWARD_MEMORY_MEMBER)
-#undef FORWARD_MEMORY_MEMBER
 };
 
 /* Arrays that a pass fills for the host. */

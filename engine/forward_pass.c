@@ -42,7 +42,7 @@ struct forward_pass forward_pass_make(const struct forward_options *options,
 }
 
 void forward_pass_pad(const struct forward_pass *pass, const struct batch *batch,
-                      struct forward_inputs *in) {
+                      const struct forward_inputs *in) {
     for (uint32_t i = batch->row_count; i < pass->rows; i++) {
         in->token[i] = 0;
         in->position[i] = 0;

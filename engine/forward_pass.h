@@ -17,7 +17,7 @@ struct forward_pass forward_pass_make(const struct forward_options *options,
 
 /* Rows, segments and samples of `in` up to the pass's: they compute something that nobody reads. */
 void forward_pass_pad(const struct forward_pass *pass, const struct batch *batch,
-                      struct forward_inputs *in);
+                      const struct forward_inputs *in);
 
 /* The passes of steps in which every row is sampled, index 0 and on; false past the last. */
 bool forward_pass_decode(const struct forward_options *options, uint32_t index,

@@ -69,6 +69,20 @@ int32_t kv_pages_take(struct kv_pages *pages, bool *was_kept) {
     return page;
 }
 
+int32_t kv_pages_foresee(const struct kv_pages *pages, uint32_t index) {
+    if (index < pages->free_count) {
+        return pages->free[pages->free_count - 1 - index];
+    }
+    if (index >= kv_pages_available_count(pages)) {
+        return KV_PAGES_NONE;
+    }
+    int32_t page = pages->pages[KV_PAGES_SCRATCH].newer;
+    for (uint32_t left = index - pages->free_count; left > 0; left--) {
+        page = pages->pages[page].newer;
+    }
+    return page;
+}
+
 void kv_pages_share(struct kv_pages *pages, int32_t page) {
     struct kv_page *entry = kv_pages_at(pages, page);
     assert(entry->references > 0 || entry->is_kept);

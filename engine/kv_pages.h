@@ -36,6 +36,8 @@ void kv_pages_deinit(struct kv_pages *pages); /* accepts zeroed */
 /* A page with one reference, or KV_PAGES_NONE when all are held. *was_kept: it was idle, and what
  * it stores is lost to whoever had it kept. */
 int32_t kv_pages_take(struct kv_pages *pages, bool *was_kept);
+/* What kv_pages_take would give as its call `index` (from 0) from now; KV_PAGES_NONE: none. */
+int32_t kv_pages_foresee(const struct kv_pages *pages, uint32_t index);
 /* One more holder of a page that is held or idle. */
 void kv_pages_share(struct kv_pages *pages, int32_t page);
 /* One holder less; the last one frees the page, or leaves it idle if it is kept. */

@@ -17,7 +17,6 @@ static uint32_t sampler_top_p(float top_p) {
 
 uint32_t sampler_add(struct batch *batch, const struct sequence *sequence, uint32_t row,
                      uint32_t ahead) {
-    assert(ahead == 0 || sequence->seen == NULL);
     const struct job_params *params = &sequence->job.params;
     uint32_t index = batch_add_sampled(batch, row);
     batch->temperature[index] = params->temperature;

@@ -10,7 +10,7 @@
 
 /* Has a row of the batch sampled as the sequence asks, at the position `ahead` tokens behind that
  * after its last token; gives the index in the sampled arrays. What penalties look at is the
- * sequence as it is: `ahead` is 0 where there are any. */
+ * sequence as it is, without those tokens. */
 uint32_t sampler_add(struct batch *batch, const struct sequence *sequence, uint32_t row,
                      uint32_t ahead);
 

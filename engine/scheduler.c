@@ -104,12 +104,6 @@ static void scheduler_link_by(struct scheduler *scheduler, struct scheduler_list
     scheduler_link(scheduler, list, handle, after);
 }
 
-static void scheduler_go_last(struct scheduler *scheduler, struct scheduler_list *list,
-                              uint32_t handle) {
-    scheduler_unlink(scheduler, scheduler_list_of(scheduler, handle), handle);
-    scheduler_link(scheduler, list, handle, list->last);
-}
-
 /* ---------------------------------------------------------------- life of a sequence */
 
 bool scheduler_init(struct scheduler *scheduler, const struct scheduler_limits *limits,
@@ -464,84 +458,91 @@ static void scheduler_start_waiting(struct scheduler *scheduler, struct schedule
 
 /* ---------------------------------------------------------------- rows */
 
-static void scheduler_pick(struct scheduler *scheduler, struct schedule *out, uint32_t handle,
-                           uint32_t row_count) {
-    struct scheduler_entry *entry = scheduler_entry(scheduler, handle);
+/* Picks to be made; they change nothing yet. */
+struct scheduler_rows {
+    struct pick *picks; /* [max_batch_size] */
+    uint32_t count;
+};
+
+static void scheduler_plan(const struct scheduler *scheduler, struct scheduler_rows *rows,
+                           uint32_t handle, uint32_t row_count) {
+    const struct scheduler_entry *entry = &scheduler->entries[handle];
     uint32_t end = entry->computed_tokens + row_count;
-    scheduler->picks[out->pick_count++] = (struct pick){.handle = handle,
-                                                        .first_position = entry->computed_tokens,
-                                                        .row_count = row_count,
-                                                        .is_sampled = end >= entry->known_tokens};
-    entry->computed_tokens = end;
-    entry->known_tokens += end >= entry->known_tokens;
+    rows->picks[rows->count++] = (struct pick){.handle = handle,
+                                               .first_position = entry->computed_tokens,
+                                               .row_count = row_count,
+                                               .is_sampled = end >= entry->known_tokens};
 }
 
-static void scheduler_pick_decode_rows(struct scheduler *scheduler, struct schedule *out) {
-    uint32_t running = scheduler->decode.count;
-    uint32_t count =
-        running < scheduler->limits.max_batch_size ? running : scheduler->limits.max_batch_size;
-    for (uint32_t i = 0; i < count; i++) {
-        uint32_t handle = scheduler->decode.first;
-        scheduler_pick(scheduler, out, handle, 1);
-        scheduler_go_last(scheduler, &scheduler->decode, handle); /* its next turn is the last */
+static void scheduler_plan_decode(const struct scheduler *scheduler, struct scheduler_rows *rows) {
+    for (uint32_t at = scheduler->decode.first;
+         at != SCHEDULER_NONE && rows->count < scheduler->limits.max_batch_size;
+         at = scheduler->entries[at].next) {
+        scheduler_plan(scheduler, rows, at, 1);
     }
 }
 
-/* Up to rows_max rows of a prompt: how many it were. */
-static uint32_t scheduler_pick_prompt(struct scheduler *scheduler, struct schedule *out,
-                                      uint32_t handle, uint32_t rows_max) {
-    struct scheduler_entry *entry = scheduler_entry(scheduler, handle);
-    uint32_t missing = scheduler_missing(entry);
-    uint32_t row_count = missing < rows_max ? missing : rows_max;
-    scheduler_unlink(scheduler, &scheduler->prefill, handle);
-    scheduler_pick(scheduler, out, handle, row_count);
-    out->prefill_rows += row_count;
-    if (row_count == missing) {
-        entry->state = SCHEDULER_DECODE;
-        scheduler_link(scheduler, &scheduler->decode, handle, scheduler->decode.last);
-    } else {
-        scheduler_link_by(scheduler, &scheduler->prefill, handle, scheduler_is_shorter);
-    }
-    return row_count;
-}
-
-static uint32_t scheduler_find_longest_under_way(struct scheduler *scheduler) {
+static uint32_t scheduler_find_longest_under_way(const struct scheduler *scheduler) {
     uint32_t oldest = SCHEDULER_NONE;
     for (uint32_t at = scheduler->prefill.first; at != SCHEDULER_NONE;
-         at = scheduler_entry(scheduler, at)->next) {
+         at = scheduler->entries[at].next) {
         if (oldest == SCHEDULER_NONE ||
-            scheduler_entry(scheduler, at)->turn < scheduler_entry(scheduler, oldest)->turn) {
+            scheduler->entries[at].turn < scheduler->entries[oldest].turn) {
             oldest = at;
         }
     }
     return oldest;
 }
 
-static void scheduler_pick_prefill_rows(struct scheduler *scheduler, struct schedule *out) {
-    uint32_t places = scheduler->limits.max_batch_size - out->pick_count;
+static void scheduler_plan_prefill(const struct scheduler *scheduler, struct scheduler_rows *rows) {
+    uint32_t places = scheduler->limits.max_batch_size - rows->count;
     uint32_t left = scheduler->limits.prefill_chunk_tokens;
     uint32_t oldest = scheduler_find_longest_under_way(scheduler);
     if (places == 0 || oldest == SCHEDULER_NONE) {
         return;
     }
-    uint32_t missing = scheduler_missing(scheduler_entry(scheduler, oldest));
+    uint32_t missing = scheduler_missing(&scheduler->entries[oldest]);
     uint32_t reserved = (left + SCHEDULER_CHUNK_SHARE - 1) / SCHEDULER_CHUNK_SHARE;
     reserved = missing < reserved ? missing : reserved;
     left -= reserved;
-    uint32_t at = scheduler->prefill.first;
-    while (at != SCHEDULER_NONE && left > 0 && places > (oldest != SCHEDULER_NONE)) {
-        uint32_t next = scheduler_entry(scheduler, at)->next;
+    for (uint32_t at = scheduler->prefill.first;
+         at != SCHEDULER_NONE && left > 0 && places > (oldest != SCHEDULER_NONE);
+         at = scheduler->entries[at].next) {
         if (at == oldest) {
             left += reserved;
             oldest = SCHEDULER_NONE;
         }
-        left -= scheduler_pick_prompt(scheduler, out, at, left);
+        uint32_t wanted = scheduler_missing(&scheduler->entries[at]);
+        uint32_t row_count = wanted < left ? wanted : left;
+        scheduler_plan(scheduler, rows, at, row_count);
+        left -= row_count;
         places--;
-        at = next;
     }
     if (oldest != SCHEDULER_NONE) {
-        scheduler_pick_prompt(scheduler, out, oldest, reserved + left);
+        left += reserved;
+        scheduler_plan(scheduler, rows, oldest, missing < left ? missing : left);
     }
+}
+
+static void scheduler_move_on(struct scheduler *scheduler, const struct pick *pick) {
+    struct scheduler_entry *entry = scheduler_entry(scheduler, pick->handle);
+    bool was_decoding = entry->state == SCHEDULER_DECODE;
+    scheduler_unlink(scheduler, scheduler_list_of(scheduler, pick->handle), pick->handle);
+    entry->computed_tokens += pick->row_count;
+    entry->known_tokens += pick->is_sampled;
+    if (was_decoding || pick->is_sampled) { /* its next turn is the last */
+        entry->state = SCHEDULER_DECODE;
+        scheduler_link(scheduler, &scheduler->decode, pick->handle, scheduler->decode.last);
+    } else {
+        scheduler_link_by(scheduler, &scheduler->prefill, pick->handle, scheduler_is_shorter);
+    }
+}
+
+uint32_t scheduler_foresee(const struct scheduler *scheduler, struct pick *picks) {
+    struct scheduler_rows rows = {.picks = picks};
+    scheduler_plan_decode(scheduler, &rows);
+    scheduler_plan_prefill(scheduler, &rows);
+    return rows.count;
 }
 
 void scheduler_next(struct scheduler *scheduler, int64_t now_ns, struct schedule *out) {
@@ -556,6 +557,12 @@ void scheduler_next(struct scheduler *scheduler, int64_t now_ns, struct schedule
     scheduler_start_waiting(scheduler, out, now_ns, level_end, &admission);
     out->batch_size = scheduler_running_count(scheduler);
     scheduler->was_running = out->batch_size > 0;
-    scheduler_pick_decode_rows(scheduler, out);
-    scheduler_pick_prefill_rows(scheduler, out);
+    out->pick_count = scheduler_foresee(scheduler, scheduler->picks);
+    for (uint32_t i = 0; i < out->pick_count; i++) {
+        const struct pick *pick = &scheduler->picks[i];
+        if (scheduler->entries[pick->handle].state == SCHEDULER_PREFILL) {
+            out->prefill_rows += pick->row_count;
+        }
+        scheduler_move_on(scheduler, pick);
+    }
 }

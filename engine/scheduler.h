@@ -165,6 +165,10 @@ void scheduler_drain(struct scheduler *scheduler);
 /* The next step at this time. Its picks count as computed: the caller runs them. */
 void scheduler_next(struct scheduler *scheduler, int64_t now_ns, struct schedule *out);
 
+/* The picks of the next step, should nothing end, start, speculate or lack a page until then: how
+ * many, written to picks [max_batch_size]. */
+uint32_t scheduler_foresee(const struct scheduler *scheduler, struct pick *picks);
+
 /* Of a running sequence past its prompt, that its last pick has given `count` tokens more than one,
  * for positions in the pages that it holds. */
 void scheduler_advance(struct scheduler *scheduler, uint32_t handle, uint32_t count);

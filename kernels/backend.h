@@ -19,6 +19,8 @@ struct backend {
                                    const void *host, size_t bytes);
     enum kernels_status (*copy_out)(struct device *device, enum device_stream stream, void *host,
                                     const void *from, size_t bytes);
+    enum kernels_status (*copy_within)(struct device *device, enum device_stream stream, void *to,
+                                       const void *from, size_t bytes);
     enum kernels_status (*fill)(struct device *device, enum device_stream stream, void *to,
                                 uint8_t value, size_t bytes);
     enum kernels_status (*event_open)(struct device *device, struct device_event **out);
@@ -28,6 +30,8 @@ struct backend {
     enum kernels_status (*event_wait)(struct device *device, struct device_event *event,
                                       enum device_stream stream);
     enum kernels_status (*sync)(struct device *device, char *err, size_t err_bytes);
+    enum kernels_status (*sync_stream)(struct device *device, enum device_stream stream, char *err,
+                                       size_t err_bytes);
     enum kernels_status (*graph_begin)(struct device *device);
     enum kernels_status (*graph_end)(struct device *device, struct device_graph **out);
     enum kernels_status (*graph_launch)(struct device *device, struct device_graph *graph);

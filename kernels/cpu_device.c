@@ -269,6 +269,12 @@ static enum kernels_status cpu_device_sync(struct device *device, char *err, siz
     return KERNELS_OK;
 }
 
+static enum kernels_status cpu_device_sync_stream(struct device *device, enum device_stream stream,
+                                                  char *err, size_t err_bytes) {
+    (void)device, (void)err, (void)err_bytes;
+    return (unsigned)stream < DEVICE_STREAM_COUNT ? KERNELS_OK : KERNELS_INVALID;
+}
+
 static void cpu_device_enter_thread(struct device *device) {
     (void)device;
     pool_enter_thread();
@@ -291,12 +297,14 @@ static const struct backend cpu_device_backend = {
     .free = cpu_device_free,
     .copy_in = cpu_device_copy,
     .copy_out = cpu_device_copy,
+    .copy_within = cpu_device_copy,
     .fill = cpu_device_fill,
     .event_open = cpu_device_event_open,
     .event_close = cpu_device_event_close,
     .event_record = cpu_device_event_pass,
     .event_wait = cpu_device_event_pass,
     .sync = cpu_device_sync,
+    .sync_stream = cpu_device_sync_stream,
 };
 
 enum kernels_status cpu_device_open(const struct device_options *options, struct device **out,

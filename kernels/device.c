@@ -89,6 +89,11 @@ enum kernels_status device_copy_out(struct device *device, enum device_stream st
     return device->backend->copy_out(device, stream, host, from, bytes);
 }
 
+enum kernels_status device_copy_within(struct device *device, enum device_stream stream, void *to,
+                                       const void *from, size_t bytes) {
+    return device->backend->copy_within(device, stream, to, from, bytes);
+}
+
 enum kernels_status device_fill(struct device *device, enum device_stream stream, void *to,
                                 uint8_t value, size_t bytes) {
     return device->backend->fill(device, stream, to, value, bytes);
@@ -117,6 +122,11 @@ enum kernels_status device_event_wait(struct device *device, struct device_event
 
 enum kernels_status device_sync(struct device *device, char *err, size_t err_bytes) {
     return device->backend->sync(device, err, err_bytes);
+}
+
+enum kernels_status device_sync_stream(struct device *device, enum device_stream stream, char *err,
+                                       size_t err_bytes) {
+    return device->backend->sync_stream(device, stream, err, err_bytes);
 }
 
 enum kernels_status device_graph_begin(struct device *device) {

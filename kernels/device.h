@@ -3,7 +3,7 @@
  * Threads: one thread at a time uses a device; it must call device_enter_thread first (floating
  * point mode: round to nearest even, no flush to zero, MXCSR 0x1F80). Memory from device_alloc
  * belongs to the caller until device_free. Copies and kernels are ordered within a stream and
- * asynchronous to the host; device_sync is the only call that waits, and the only one that reports
+ * asynchronous to the host; only device_sync and device_sync_stream wait, and only they report
  * faults of work already launched. Refuses to know models, sequences and files. No log, no exit.
  * Compiles as C11 and C++17. */
 #ifndef SOLFLEET_KERNELS_DEVICE_H
@@ -74,6 +74,9 @@ enum kernels_status device_copy_in(struct device *device, enum device_stream str
 /* Device to host; `host` is readable after the stream has passed. */
 enum kernels_status device_copy_out(struct device *device, enum device_stream stream, void *host,
                                     const void *from, size_t bytes) KERNELS_CHECK_RESULT;
+/* Device to device; the two ranges do not overlap. */
+enum kernels_status device_copy_within(struct device *device, enum device_stream stream, void *to,
+                                       const void *from, size_t bytes) KERNELS_CHECK_RESULT;
 enum kernels_status device_fill(struct device *device, enum device_stream stream, void *to,
                                 uint8_t value, size_t bytes) KERNELS_CHECK_RESULT;
 
@@ -90,6 +93,9 @@ enum kernels_status device_event_wait(struct device *device, struct device_event
 /* Waits for every stream. KERNELS_FAILED with the device's own words in err after a fault. */
 enum kernels_status device_sync(struct device *device, char *err,
                                 size_t err_bytes) KERNELS_CHECK_RESULT;
+/* Waits for one stream, and for what that one waits for; otherwise the same. */
+enum kernels_status device_sync_stream(struct device *device, enum device_stream stream, char *err,
+                                       size_t err_bytes) KERNELS_CHECK_RESULT;
 
 /* Graphs: only where device_info.has_graphs (else KERNELS_UNSUPPORTED). Kernels launched on the
  * compute stream between begin and end are recorded, not run; arguments are copied at capture. */

@@ -200,6 +200,11 @@ static enum kernels_status profile_copy_out(struct device *device, enum device_s
     return device_copy_out(profile_inner(device), stream, host, from, bytes);
 }
 
+static enum kernels_status profile_copy_within(struct device *device, enum device_stream stream,
+                                               void *to, const void *from, size_t bytes) {
+    return device_copy_within(profile_inner(device), stream, to, from, bytes);
+}
+
 static enum kernels_status profile_fill(struct device *device, enum device_stream stream, void *to,
                                         uint8_t value, size_t bytes) {
     return device_fill(profile_inner(device), stream, to, value, bytes);
@@ -227,6 +232,11 @@ static enum kernels_status profile_sync(struct device *device, char *err, size_t
     return device_sync(profile_inner(device), err, err_bytes);
 }
 
+static enum kernels_status profile_sync_stream(struct device *device, enum device_stream stream,
+                                               char *err, size_t err_bytes) {
+    return device_sync_stream(profile_inner(device), stream, err, err_bytes);
+}
+
 static const struct backend profile_backend = {
     .close = profile_close,
     .describe = profile_describe,
@@ -235,12 +245,14 @@ static const struct backend profile_backend = {
     .free = profile_free,
     .copy_in = profile_copy_in,
     .copy_out = profile_copy_out,
+    .copy_within = profile_copy_within,
     .fill = profile_fill,
     .event_open = profile_event_open,
     .event_close = profile_event_close,
     .event_record = profile_event_record,
     .event_wait = profile_event_wait,
     .sync = profile_sync,
+    .sync_stream = profile_sync_stream,
 };
 
 enum kernels_status profile_open(struct device *inner, struct device **out, char *err,

@@ -106,6 +106,11 @@ static enum kernels_status copy_out(struct device *device, enum device_stream st
     return copy(device, stream, host, from, bytes, cudaMemcpyDeviceToHost);
 }
 
+static enum kernels_status copy_within(struct device *device, enum device_stream stream, void *to,
+                                       const void *from, size_t bytes) {
+    return copy(device, stream, to, from, bytes, cudaMemcpyDeviceToDevice);
+}
+
 static enum kernels_status fill(struct device *device, enum device_stream stream, void *to,
                                 uint8_t value, size_t bytes) {
     if (bytes == 0) {
@@ -156,6 +161,17 @@ static enum kernels_status event_wait(struct device *device, struct device_event
 static enum kernels_status sync_device(struct device *device, char *err, size_t err_bytes) {
     (void)device;
     return explained("the device", cudaDeviceSynchronize(), err, err_bytes) == KERNELS_OK
+               ? KERNELS_OK
+               : KERNELS_FAILED;
+}
+
+static enum kernels_status sync_stream(struct device *device, enum device_stream stream, char *err,
+                                       size_t err_bytes) {
+    if (!is_stream(stream)) {
+        return KERNELS_INVALID;
+    }
+    return explained("the device", cudaStreamSynchronize(stream_of(device, stream)), err,
+                     err_bytes) == KERNELS_OK
                ? KERNELS_OK
                : KERNELS_FAILED;
 }
@@ -214,12 +230,14 @@ static constexpr struct backend make_backend() {
     table.free = release;
     table.copy_in = copy_in;
     table.copy_out = copy_out;
+    table.copy_within = copy_within;
     table.fill = fill;
     table.event_open = event_open;
     table.event_close = event_close;
     table.event_record = event_record;
     table.event_wait = event_wait;
     table.sync = sync_device;
+    table.sync_stream = sync_stream;
     table.graph_begin = graph_begin;
     table.graph_end = graph_end;
     table.graph_launch = graph_launch;

@@ -39,8 +39,24 @@ const char *emulation_last_report(void); /* "" = none; valid until the next rese
 /* Allocations, streams, events, graphs and cuBLASLt objects that are not freed. */
 size_t emulation_live_objects(void);
 
+/* A call of the runtime or of cuBLASLt. */
+struct emulation_noted {
+    const char *name; /* "launch" for a kernel's */
+    int stream;   /* that something was put on, by the order in which streams were made; or -1 */
+    size_t bytes; /* of a copy */
+};
+/* The calls since the last reset, in their order, those included that failed; valid until the next
+ * call. */
+const struct emulation_noted *emulation_trace(size_t *count);
+
+/* From now on the stream made as `number` (from 0) does its work as late as events allow: when the
+ * host waits and no other stream can go on. -1: none, the seed decides. */
+void emulation_hold_stream(int number);
+/* SOLFLEET_CUDA_SHUFFLES, or `usual`: how many orders a test is to run in. */
+unsigned emulation_shuffles(unsigned usual);
+
 /* The nth (from 1) call of `name` from now on returns `status`, without doing anything; NULL means
- * any call of the runtime. Launches go by "launch". Later calls work again. */
+ * any call. Launches go by "launch". Later calls work again. */
 void emulation_fail_call(const char *name, unsigned nth, int status);
 
 #ifdef __cplusplus

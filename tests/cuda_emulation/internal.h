@@ -44,7 +44,9 @@ bool emulation_has_fault();
 
 /* Every call of the API begins with this: an injected failure, or the fault that stays. */
 int emulation_enter(const char *name);
-int emulation_injected(const char *name);       /* only an injected failure; 0 = none */
+int emulation_injected(const char *name); /* only an injected failure; 0 = none */
+void emulation_note_stream(int number);   /* of the call that is being made */
+void emulation_note_bytes(size_t bytes);
 cudaError_t emulation_leave(cudaError_t error); /* remembered for cudaGetLastError */
 void emulation_count(int objects);
 

@@ -1,6 +1,7 @@
 /* What went wrong on the device, which calls are to fail, and the error that stays. */
 #include <cstdarg>
 #include <cstdio>
+#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,7 @@ static struct {
     uint3 block, thread;
 } report_place; /* of the thread that runs */
 static std::vector<injected> report_injected;
+static std::vector<emulation_noted> report_trace;
 static cudaError_t report_last_error;
 static size_t report_live;
 
@@ -83,6 +85,24 @@ void emulation_fail_call(const char *name, unsigned nth, int status) {
     report_injected.push_back({name != nullptr ? name : "", nth, status});
 }
 
+const emulation_noted *emulation_trace(size_t *count) {
+    *count = report_trace.size();
+    return report_trace.data();
+}
+
+void emulation_note_stream(int number) {
+    report_trace.back().stream = number;
+}
+
+void emulation_note_bytes(size_t bytes) {
+    report_trace.back().bytes = bytes;
+}
+
+unsigned emulation_shuffles(unsigned usual) {
+    const char *wanted = getenv("SOLFLEET_CUDA_SHUFFLES");
+    return wanted != nullptr ? static_cast<unsigned>(atoi(wanted)) : usual;
+}
+
 /* Only what CUDA itself would notice stays on the device: the rest is this emulation's opinion,
  * and is given as a launch failure so that no test passes over it. */
 static cudaError_t error_of(emulation_fault fault) {
@@ -95,6 +115,7 @@ static cudaError_t error_of(emulation_fault fault) {
 }
 
 int emulation_injected(const char *name) {
+    report_trace.push_back({name, -1, 0});
     for (size_t i = 0; i < report_injected.size(); i++) {
         injected &one = report_injected[i];
         if ((one.name.empty() || one.name == name) && --one.left == 0) {
@@ -169,6 +190,7 @@ void emulation_reset(uint64_t seed) {
     report_fault = EMULATION_NO_FAULT;
     report_text.clear();
     report_injected.clear();
+    report_trace.clear();
     report_last_error = cudaSuccess;
     report_live = 0;
     fprintf(stderr, "cuda emulation: seed %llu\n", static_cast<unsigned long long>(seed));

@@ -1,19 +1,12 @@
 #include "tests/cuda_emulation/rig.h"
 
-#include <cstdlib>
-
 #define SHUFFLES 2
-
-static int shuffle_count() {
-    const char *wanted = getenv("SOLFLEET_CUDA_SHUFFLES");
-    return wanted != nullptr ? atoi(wanted) : SHUFFLES;
-}
 
 void rig_each_seed(void (*body)(rig &)) {
     uint64_t random = test_seed();
-    int count = shuffle_count();
+    unsigned count = emulation_shuffles(SHUFFLES);
     assert_true(count >= 1);
-    for (int i = 0; i < count; i++) {
+    for (unsigned i = 0; i < count; i++) {
         emulation_reset(test_random(&random));
         rig rig;
         assert_cuda(cudaStreamCreateWithFlags(&rig.stream, cudaStreamNonBlocking));

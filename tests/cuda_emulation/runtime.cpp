@@ -186,6 +186,7 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpy
         return emulation_leave(emulation_spoil_capture());
     }
     emulation_enqueue(stream, [=] { copy_now(to, from, bytes, kind); });
+    emulation_note_bytes(bytes);
     if (is_pageable) { /* staged by the driver: done when the call returns */
         emulation_drain(stream);
     }

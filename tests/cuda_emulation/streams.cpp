@@ -21,6 +21,7 @@ struct emulation_graph_exec {
     std::vector<operation> operations;
 };
 struct emulation_stream {
+    int number;
     std::deque<operation> queue;
     std::unique_ptr<emulation_graph> capture; /* NULL = not capturing */
 };
@@ -52,6 +53,8 @@ template <typename T> struct object_set {
 };
 
 static object_set<emulation_stream> streams;
+static int stream_count; /* ever made */
+static int held_stream = -1;
 static object_set<emulation_event> events;
 static object_set<emulation_graph> graphs;
 static object_set<emulation_graph_exec> graph_execs;
@@ -82,7 +85,12 @@ cudaError_t emulation_spoil_capture() {
     return cudaErrorStreamCaptureUnsupported;
 }
 
+void emulation_hold_stream(int number) {
+    held_stream = number;
+}
+
 static void put(cudaStream_t stream, operation one) {
+    emulation_note_stream(stream->number);
     if (stream->capture != nullptr) {
         stream->capture->operations.push_back(std::move(one));
     } else {
@@ -100,13 +108,21 @@ static bool is_ready(const emulation_stream &stream) {
            head.awaited->passed >= head.awaited_record;
 }
 
-/* One operation of a stream that may go on; false when there is none. */
-static bool run_one() {
+static std::vector<emulation_stream *> ready_streams(bool held) {
     std::vector<emulation_stream *> ready;
     for (emulation_stream *one : streams.live) {
-        if (!one->queue.empty() && is_ready(*one)) {
+        if (!one->queue.empty() && is_ready(*one) && (one->number == held_stream) == held) {
             ready.push_back(one);
         }
+    }
+    return ready;
+}
+
+/* One operation of a stream that may go on; false when there is none. */
+static bool run_one() {
+    std::vector<emulation_stream *> ready = ready_streams(false);
+    if (ready.empty()) {
+        ready = ready_streams(true);
     }
     if (ready.empty()) {
         return false;
@@ -130,6 +146,8 @@ void emulation_forget_streams() {
     graphs.clear();
     events.clear();
     streams.clear();
+    stream_count = 0;
+    held_stream = -1;
 }
 
 /* ---------------------------------------------------------------- streams */
@@ -140,6 +158,7 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags) {
         return emulation_leave(cudaErrorInvalidValue);
     }
     *stream = streams.make();
+    (*stream)->number = stream_count++;
     return emulation_leave(cudaSuccess);
 }
 
@@ -161,6 +180,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
     if (emulation_is_capturing(stream)) {
         return emulation_leave(emulation_spoil_capture());
     }
+    emulation_note_stream(stream->number);
     emulation_drain(stream);
     return emulation_leave(cudaSuccess);
 }

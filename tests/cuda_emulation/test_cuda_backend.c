@@ -349,7 +349,7 @@ static void ends_at_work_with_the_name_of_what_failed(void **state) {
     } cases[] = {
         {{"cudaMemcpyAsync", 1, CUDA_LAUNCH_FAILURE}, false, "copy in: the device failed"},
         {{"cudaMemsetAsync", 1, CUDA_LAUNCH_FAILURE}, false, "fill: the device failed"},
-        {{"cudaDeviceSynchronize", 2, CUDA_LAUNCH_FAILURE}, false, "cudaErrorLaunchFailure"},
+        {{"cudaStreamSynchronize", 2, CUDA_LAUNCH_FAILURE}, false, "cudaErrorLaunchFailure"},
         {{"cudaGraphLaunch", 1, CUDA_LAUNCH_FAILURE}, false, "graph: the device failed"},
         {{"launch", 1, CUDA_LAUNCH_FAILURE}, true, "embed: the device failed"},
         {{"launch", 60, CUDA_LAUNCH_FAILURE}, true, ": the device failed"},

@@ -85,7 +85,7 @@ static void gives_every_job_back_when_the_card_is_lost(void **state) {
     char err[256] = "";
     enum worker_status status = WORKER_OK;
     start_worker("lost-card", "cuda:0");
-    emulation_fail_call("cudaDeviceSynchronize", 3, CUDA_LAUNCH_FAILURE);
+    emulation_fail_call("cudaStreamSynchronize", 3, CUDA_LAUNCH_FAILURE);
     for (uint32_t i = 0; i < JOBS; i++) {
         produce(i);
     }

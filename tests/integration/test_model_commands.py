@@ -39,6 +39,7 @@ def test_model_tells_it_as_json_too(run):
     parts = [
         *("block_weight_bytes", "embedding_bytes", "head_bytes", "sketch_bytes", "norm_bytes", "rope_bytes"),
         *("kv_bytes", "activation_bytes", "workspace_bytes", "batch_bytes"),
+        *("ahead_bytes", "graph_bytes", "pinned_bytes"),
     ]
     assert plan["total_bytes"] == sum(plan[part] for part in parts)
     assert plan["kv_bytes"] == plan["page_bytes"] * plan["kv_pages"]

@@ -31,6 +31,7 @@ static void describe_card(const struct device *card, struct device_info *info) {
     cpu_backend->describe(card, info);
     info->memory_is_host = false;
     info->fixed_row_shapes = true;
+    info->has_graphs = true;
 }
 
 static void become_card(void) {
@@ -187,12 +188,34 @@ static void adds_up(void **state) {
     make(&plan, (struct engine_options){0}, &config, SIZE_MAX);
     const struct model_plan *model = &plan.model;
     const struct forward_plan *forward = &plan.forward;
-    assert_int_equal(plan.total_bytes, model->block_weight_bytes + model->embedding_bytes +
-                                           model->head_bytes + model->sketch_bytes +
-                                           model->norm_bytes + model->rope_bytes +
-                                           forward->kv_bytes + forward->activation_bytes +
-                                           forward->workspace_bytes + 2 * forward->batch_bytes);
+    assert_int_equal(plan.total_bytes,
+                     model->block_weight_bytes + model->embedding_bytes + model->head_bytes +
+                         model->sketch_bytes + model->norm_bytes + model->rope_bytes +
+                         forward->kv_bytes + forward->activation_bytes + forward->workspace_bytes +
+                         forward->batch_bytes + forward->pinned_bytes);
+    assert_int_equal(forward->pinned_bytes, forward->batch_bytes); /* nothing is sent ahead */
+    assert_int_equal(forward->ahead_bytes + forward->graph_bytes, 0);
     assert_int_equal(forward->kv_bytes, model->page_bytes * plan.forward_options.page_count);
+}
+
+/* The host's copies take nothing of a card; inputs of the step after, and graphs, do. */
+static void adds_up_on_a_card(void **state) {
+    struct model_config config = config_of(3, 1024);
+    struct engine_plan plan, plain;
+    become_card();
+    make(&plan, (struct engine_options){0}, &config, SIZE_MAX);
+    make(&plain, (struct engine_options){.graphs_off = true}, &config, SIZE_MAX);
+    const struct forward_plan *forward = &plan.forward;
+    assert_int_equal(plan.total_bytes, plan.model.total_bytes + forward->kv_bytes +
+                                           forward->activation_bytes + forward->workspace_bytes +
+                                           forward->batch_bytes + forward->ahead_bytes +
+                                           forward->graph_bytes);
+    assert_int_equal(forward->pinned_bytes, forward->batch_bytes + 2 * forward->ahead_bytes);
+    assert_in_range(forward->ahead_bytes, 1, forward->batch_bytes);
+    assert_true(forward->graph_bytes > 0);
+    assert_int_equal(plain.forward.graph_bytes, 0);
+    assert_int_equal(plain.total_bytes, plan.total_bytes - forward->graph_bytes);
+    become_cpu();
 }
 
 static void refuses_more_context_than_the_model_has(void **state) {
@@ -235,6 +258,6 @@ TEST_MAIN_WITH(open_device, close_device,
                cmocka_unit_test(plans_pages_for_whole_contexts_within_a_share_of_what_is_free),
                cmocka_unit_test(takes_what_is_left_of_its_share_of_a_card),
                cmocka_unit_test(names_the_nearest_policy_and_length_that_fit),
-               cmocka_unit_test(adds_up),
+               cmocka_unit_test(adds_up), cmocka_unit_test(adds_up_on_a_card),
                cmocka_unit_test(names_the_width_of_heads_that_the_kernels_do_not_take),
                cmocka_unit_test(refuses_more_context_than_the_model_has))

@@ -49,6 +49,11 @@ static void gives_out_free_pages_first_then_the_one_idle_longest(void **state) {
     kv_pages_share(&pages, held[1]); /* idle no longer */
     kv_pages_release(&pages, held[1]);
     assert_int_equal(kv_pages_used_count(&pages), 0);
+    static const int foreseen[] = {3, 0, 2, 1};
+    for (uint32_t i = 0; i < 4; i++) {
+        assert_int_equal(kv_pages_foresee(&pages, i), held[foreseen[i]]);
+    }
+    assert_int_equal(kv_pages_foresee(&pages, 4), KV_PAGES_NONE);
     assert_int_equal(kv_pages_take(&pages, &was_kept), held[3]);
     assert_false(was_kept);
     static const int order[] = {0, 2, 1};

@@ -12,6 +12,7 @@
 
 #define NS_PER_MS 1000000LL
 #define TEXT_BYTES 8192
+#define FORESEEN_MAX 64
 
 /* ---------------------------------------------------------------- scripts */
 
@@ -81,6 +82,21 @@ static void retire(struct scheduler *scheduler, const struct script *script,
     }
 }
 
+/* What was foreseen before a step in which nothing started or was preempted are its picks. */
+static void check_foreseen(const struct pick *foreseen, uint32_t count,
+                           const struct schedule *schedule) {
+    if (schedule->admitted_count + schedule->resumed_count + schedule->preempted_count > 0) {
+        return;
+    }
+    assert_int_equal(count, schedule->pick_count);
+    for (uint32_t i = 0; i < count; i++) {
+        assert_int_equal(foreseen[i].handle, schedule->picks[i].handle);
+        assert_int_equal(foreseen[i].first_position, schedule->picks[i].first_position);
+        assert_int_equal(foreseen[i].row_count, schedule->picks[i].row_count);
+        assert_int_equal(foreseen[i].is_sampled, schedule->picks[i].is_sampled);
+    }
+}
+
 /* Runs `arrivals` ("at_ms:tokens" or "at_ms:tokens p priority", in order of handles), a step each
  * millisecond, and compares "at_ms cut handles…" of each step that admits, and the prompt rows as
  * "at_ms handle+rows" where `rows` asks for them. */
@@ -95,7 +111,11 @@ static void expect(struct script script, const char *arrivals, bool rows, const 
         if (at_ms == script.drain_at_ms) {
             scheduler_drain(&scheduler);
         }
+        struct pick foreseen[FORESEEN_MAX];
+        assert_true(script.limits.max_batch_size <= FORESEEN_MAX);
+        uint32_t foreseen_count = scheduler_foresee(&scheduler, foreseen);
         scheduler_next(&scheduler, at_ms * NS_PER_MS, &schedule);
+        check_foreseen(foreseen, foreseen_count, &schedule);
         if (schedule.admitted_count > 0 && !rows) {
             say(text, "%s%lld %s", text[0] ? "; " : "", (long long)at_ms,
                 engine_cut_name(schedule.cut));
