@@ -22,7 +22,8 @@ static void gemm_i8_range(void *context, uint32_t begin, uint32_t end, uint32_t 
             size_t step_bytes = avx512_tile_panels(form->n, tile) * AVX512_PANEL_STEP_BYTES;
             size_t at = avx512_tile_offset(form->k, tile) +
                         (size_t)(panel % AVX512_I8_PANELS) * AVX512_PANEL_STEP_BYTES;
-            avx512_i8_tile(values + at, step_bytes, form->k, q, &start, 1, 1, sum);
+            const struct avx512_i8_ahead none = {(const char *)q, 0, 0};
+            avx512_i8_tile(values + at, step_bytes, form->k, q, &start, none, 1, 1, sum);
             _mm512_mask_storeu_epi32(out + panel * REFERENCE_PANEL,
                                      avx512_first_lanes(form->n - panel * REFERENCE_PANEL),
                                      sum[0][0]);

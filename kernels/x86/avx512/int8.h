@@ -58,12 +58,25 @@ avx512_i8_step(const uint8_t *weights, const int8_t *q, size_t stride, const uin
     }
 }
 
+/* Weights that are fetched to the second cache while others are computed: at each step the line at
+ * `at` and the one second_bytes further; then `at` moves on. */
+struct avx512_i8_ahead {
+    const char *at;
+    size_t second_bytes, step_bytes;
+};
+
+static inline __attribute__((always_inline)) void avx512_i8_fetch(struct avx512_i8_ahead *ahead) {
+    _mm_prefetch(ahead->at, _MM_HINT_T1);
+    _mm_prefetch(ahead->at + ahead->second_bytes, _MM_HINT_T1);
+    ahead->at += ahead->step_bytes;
+}
+
 /* out[r][p] = sums of panel p's 16 outputs for row r, whose inputs are at q + r * k. step_bytes:
  * from one step of the tile that holds the panels to the next. */
 static inline __attribute__((always_inline)) void
 avx512_i8_tile(const uint8_t *weights, const size_t step_bytes, uint32_t k, const int8_t *q,
-               const int32_t *start, const uint32_t rows, const uint32_t panels,
-               __m512i out[][AVX512_I8_PANELS]) {
+               const int32_t *start, struct avx512_i8_ahead ahead, const uint32_t rows,
+               const uint32_t panels, __m512i out[][AVX512_I8_PANELS]) {
     __m512i sum[AVX512_I8_ROWS][AVX512_I8_PANELS];
 #pragma GCC unroll 6
     for (uint32_t r = 0; r < rows; r++) {
@@ -85,6 +98,7 @@ avx512_i8_tile(const uint8_t *weights, const size_t step_bytes, uint32_t k, cons
         size_t stride = part == 0 ? k : AVX2_STEP;
         uint32_t steps = part == 0 ? whole : rest > 0;
         for (uint32_t i = 0; i < steps; i++) {
+            avx512_i8_fetch(&ahead);
             avx512_i8_step(weights, inputs + (size_t)i * AVX2_STEP, stride, rows, panels, sum);
             weights += step_bytes;
         }

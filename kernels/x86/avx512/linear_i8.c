@@ -10,6 +10,7 @@
 struct linear_i8_job {
     const struct linear_i8_args *args;
     struct reference_weight_view view;
+    uint32_t others; /* threads beside one */
 };
 
 /* The outputs of panel `panel` that exist, of row t: sums to floats as canonical_dequantize. */
@@ -34,7 +35,8 @@ static inline void linear_i8_store(const struct linear_i8_job *job, uint32_t pan
 /* Rows t .. t + rows - 1 over `panels` panels of tile `tile`, from its panel `first` on. */
 static inline __attribute__((always_inline)) void
 linear_i8_tile(const struct linear_i8_job *job, uint32_t tile, uint32_t first, uint32_t t,
-               const int32_t *start, const uint32_t rows, const uint32_t panels) {
+               const int32_t *start, struct avx512_i8_ahead ahead, const uint32_t rows,
+               const uint32_t panels) {
     const struct linear_i8_args *args = job->args;
     uint32_t n = args->weight->form.n, k = args->weight->form.k;
     /* A whole tile's step is a constant, as panels is. */
@@ -44,7 +46,8 @@ linear_i8_tile(const struct linear_i8_job *job, uint32_t tile, uint32_t first, u
     const uint8_t *values = (const uint8_t *)job->view.values + avx512_tile_offset(k, tile) +
                             (size_t)first * AVX512_PANEL_STEP_BYTES;
     __m512i sum[AVX512_I8_ROWS][AVX512_I8_PANELS];
-    avx512_i8_tile(values, step_bytes, k, args->x.q + (size_t)t * k, start, rows, panels, sum);
+    avx512_i8_tile(values, step_bytes, k, args->x.q + (size_t)t * k, start, ahead, rows, panels,
+                   sum);
     for (uint32_t r = 0; r < rows; r++) {
         for (uint32_t p = 0; p < panels; p++) {
             linear_i8_store(job, tile * AVX512_I8_PANELS + first + p, t + r, sum[r][p]);
@@ -55,18 +58,41 @@ linear_i8_tile(const struct linear_i8_job *job, uint32_t tile, uint32_t first, u
 /* Instances by the number of rows. */
 static inline __attribute__((always_inline)) void
 linear_i8_rows(const struct linear_i8_job *job, uint32_t tile, uint32_t first, uint32_t t,
-               const int32_t *start, uint32_t rows, const uint32_t panels) {
+               const int32_t *start, struct avx512_i8_ahead ahead, uint32_t rows,
+               const uint32_t panels) {
     switch (rows) {
-    case 1: linear_i8_tile(job, tile, first, t, start, 1, panels); break;
-    case 2: linear_i8_tile(job, tile, first, t, start, 2, panels); break;
-    case 3: linear_i8_tile(job, tile, first, t, start, 3, panels); break;
-    case 4: linear_i8_tile(job, tile, first, t, start, 4, panels); break;
-    case 5: linear_i8_tile(job, tile, first, t, start, 5, panels); break;
-    default: linear_i8_tile(job, tile, first, t, start, AVX512_I8_ROWS, panels); break;
+    case 1: linear_i8_tile(job, tile, first, t, start, ahead, 1, panels); break;
+    case 2: linear_i8_tile(job, tile, first, t, start, ahead, 2, panels); break;
+    case 3: linear_i8_tile(job, tile, first, t, start, ahead, 3, panels); break;
+    case 4: linear_i8_tile(job, tile, first, t, start, ahead, 4, panels); break;
+    case 5: linear_i8_tile(job, tile, first, t, start, ahead, 5, panels); break;
+    default: linear_i8_tile(job, tile, first, t, start, ahead, AVX512_I8_ROWS, panels); break;
     }
 }
 
 /* ---------------------------------------------------------------- launchers */
+
+/* What is fetched beside block `block` of `blocks` of rows of tile `tile`: a share of the next tile
+ * of the range, so that memory does not idle while the blocks after the first find theirs in the
+ * cache. After the last comes the first of the range that this thread will claim if all are equally
+ * fast. A single block reads as fast as memory serves. */
+static struct avx512_i8_ahead linear_i8_ahead(const struct linear_i8_job *job, uint32_t begin,
+                                              uint32_t end, uint32_t tile, uint32_t block,
+                                              uint32_t blocks) {
+    const struct weight_form *form = &job->args->weight->form;
+    uint32_t next = tile + 1 < end ? tile + 1 : end + job->others * (end - begin);
+    uint32_t shares = blocks < 4 ? 2 : 4; /* a step has four lines */
+    if (blocks == 1 || block >= shares || next >= avx512_tiles(form->n)) {
+        return (struct avx512_i8_ahead){(const char *)job->args->x.q, 0, 0};
+    }
+    size_t share_bytes = AVX512_I8_PANELS * avx512_panel_bytes(form->k) / shares;
+    return (struct avx512_i8_ahead){
+        .at = (const char *)job->view.values + avx512_tile_offset(form->k, next) +
+              block * share_bytes,
+        .second_bytes = shares == 2 ? 64 : 0,
+        .step_bytes = shares == 2 ? 128 : 64,
+    };
+}
 
 /* Rows first .. first + rows - 1, in nearly equal blocks, so that none is left with one. */
 static void linear_i8_group(const struct linear_i8_job *job, uint32_t begin, uint32_t end,
@@ -80,11 +106,12 @@ static void linear_i8_group(const struct linear_i8_job *job, uint32_t begin, uin
         uint32_t panels = avx512_tile_panels(job->args->weight->form.n, tile), r = 0;
         for (uint32_t b = 0; b < blocks; b++) {
             uint32_t count = rows / blocks + (b < rows % blocks);
+            const struct avx512_i8_ahead ahead = linear_i8_ahead(job, begin, end, tile, b, blocks);
             if (panels == AVX512_I8_PANELS) {
-                linear_i8_rows(job, tile, 0, first + r, start + r, count, AVX512_I8_PANELS);
+                linear_i8_rows(job, tile, 0, first + r, start + r, ahead, count, AVX512_I8_PANELS);
             } else {
                 for (uint32_t p = 0; p < panels; p++) {
-                    linear_i8_rows(job, tile, p, first + r, start + r, count, 1);
+                    linear_i8_rows(job, tile, p, first + r, start + r, ahead, count, 1);
                 }
             }
             r += count;
@@ -111,7 +138,8 @@ enum kernels_status avx512_linear_i8(struct device *device, const struct linear_
         return reference_linear_i8(device, args);
     }
     struct linear_i8_job job = {
-        args, reference_weight_view_of(args->weight, avx512_weight_values_bytes(form))};
+        args, reference_weight_view_of(args->weight, avx512_weight_values_bytes(form)),
+        pool_threads(cpu_device_pool(device)) - 1};
     /* A tile is 64 K bytes from memory, at some 30 a nanosecond, and 64 K products a row. */
     uint64_t cost = (uint64_t)form->k * 2u + (uint64_t)args->rows * form->k / 3u;
     pool_run_ranges(cpu_device_pool(device), linear_i8_range, &job, avx512_tiles(form->n), cost);
