@@ -238,7 +238,7 @@ check-cuda: deps-cuda                             ## the CUDA build for sm_80: l
 	$(Q)$(PYTHON) ops/dev/check_cuda.py $(CUDA_BUILD)
 
 # The tests of the emulation on a card: the same cases, another rig. The emulation's own are left out.
-CARD_TESTS   := $(filter-out %/test_cuda_emulation %/test_cuda_runtime, \
+CARD_TESTS   := $(filter-out %/test_cuda_emulation %/test_cuda_runtime %/test_cuda_cublaslt, \
                   $(patsubst tests/cuda_emulation/%.cpp,$(CUDA_BUILD)/tests/%, \
                     $(wildcard tests/cuda_emulation/test_*.cpp)))
 CARD_KERNELS := $(CUDA_BUILD)/tests/cuda_emulation/right_kernels.cu.o
@@ -261,7 +261,7 @@ $(CARD_BENCH): $(BUILD)/tests/bench/bench_ops.c.o $(CUDA_OBJECTS) $(LAYER_LIBS)
 	$(call say,LINK,$@)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(CUDA_LIBS) $(LIBS)
 
 # Those in C need none of CUDA's headers.
-CARD_C_TESTS := $(patsubst %,$(CUDA_BUILD)/tests/test_%,cuda_backend cuda_table)
+CARD_C_TESTS := $(patsubst %,$(CUDA_BUILD)/tests/test_%,cuda_backend cuda_fast cuda_table)
 $(CARD_C_TESTS): $(CUDA_BUILD)/tests/%: $(BUILD)/tests/cuda_emulation/%.c.o \
                  $(CARD_RIGS) $(CARD_KERNELS) $(CUDA_OBJECTS) $(SUPPORT) $(LAYER_LIBS)
 	$(call say,LINK,$@)$(CXX) $(ALL_LDFLAGS) -o $@ $^ $(CUDA_LIBS) $(LIBS) -lcmocka
@@ -299,6 +299,14 @@ $(BUILD)/$(basename $(1)): $(call objects,$(1) $(SRC_emulated)) $(SUPPORT) $(LAY
 	$$(call say,LINK,$$@)$(CXX) $(ALL_LDFLAGS) -o $$@ $$^ $(LIBS) -lcmocka
 endef
 $(foreach t,$(SRC_emulation_tests),$(eval $(call emulation_rule,$(t))))
+
+# The program and the bench of ops on the emulated card, for tests of what measures one.
+EMULATED := $(BUILD)/emulated/solfleet $(BUILD)/emulated/tests/bench/bench_ops
+$(BUILD)/emulated/solfleet: $(call objects,$(SRC_main))
+$(BUILD)/emulated/tests/bench/bench_ops: $(BUILD)/tests/bench/bench_ops.c.o
+$(EMULATED): $(call objects,$(SRC_emulated)) $(SUPPORT) $(LAYER_LIBS)
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)$(CXX) $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(LIBS) -lcmocka
 
 # A model that is loaded at once and answers at once, for the workers of integration tests.
 TINY_MODEL := $(BUILD)/tests/tiny_llama.gguf
@@ -358,6 +366,7 @@ test: deps                                        ## all tests; T=name[:case] ru
 	$(Q)$(SUBMAKE) run-tests
 
 tests: $(SELECTED) $(if $(findstring integration,$(SUITES)),all $(TINY_MODEL)) \
+       $(if $(filter integration,$(subst $(comma),$(space),$(SUITES))),$(EMULATED)) \
        $(if $(filter integration integration/faults,$(subst $(comma),$(space),$(SUITES))),crash)
 run-tests: tests $(MODEL_FILE)
 	$(Q)$(RUN_TESTS)

@@ -103,7 +103,8 @@ static int bench_engine_open_forward(struct bench_engine *bench) {
                                       .row_buckets =
                                           bench->row_bucket_count > 0 ? bench->row_buckets : NULL,
                                       .row_bucket_count = bench->row_bucket_count,
-                                      .head_sketch = bench->model->sketch.weight.packed != NULL};
+                                      .head_sketch = bench->model->sketch.weight.packed != NULL,
+                                      .fast = bench->model->head->form.fast};
     enum forward_status status =
         forward_open(bench->model, &forward, &bench->forward, bench->err, bench->err_bytes);
     if (status != FORWARD_OK) {

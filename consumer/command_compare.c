@@ -15,7 +15,7 @@ struct command_compare_options {
 };
 
 #define AT(field) offsetof(struct command_compare_options, field)
-#define POLICIES "f32|f16|int8|balanced|latency"
+#define POLICIES "f32|f16|int8|balanced|latency|fast"
 static const struct config_option command_compare_table[] = {
     {"policy_a", CONFIG_CHOICE, "f32", 0, 0, POLICIES, 0, AT(policy_a),
      "the measure; the first --policy is this one"},

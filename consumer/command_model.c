@@ -41,7 +41,7 @@ static const char command_model_help[] =
     "Every size, name and type in the file is checked, and its tokenizer and chat template are\n"
     "opened; the values of its weights are looked at only when it is loaded.\n"
     "\n"
-    "Exit code: 0 it can be used; 7 it cannot.";
+    "Exit code: 0 it can be used; 6 not on this device or under this policy; 7 it cannot.";
 
 const char *command_model_path(const struct config *config) {
     if (config->argument_count > 0) {
@@ -57,6 +57,7 @@ int command_model_exit(enum model_status status) {
     case MODEL_BAD_OPTION: return COMMAND_EXIT_USAGE;
     case MODEL_DOES_NOT_FIT:
     case MODEL_NO_MEMORY:
+    case MODEL_UNSUPPORTED:
     case MODEL_FAILED: return COMMAND_EXIT_NO_DEVICE;
     }
     return COMMAND_EXIT_BUG;
@@ -154,6 +155,9 @@ static void command_model_print_sizing(const struct command_model_facts *facts) 
         printf(" %8u", sizing->batches[batch]);
     }
     for (unsigned policy = 0; policy < MODEL_POLICY_COUNT; policy++) {
+        if (!sizing->is_there[policy]) {
+            continue;
+        }
         printf("\n  %-10s", model_policy_name((enum model_policy)policy));
         for (uint32_t batch = 0; batch < MODEL_SIZING_BATCHES; batch++) {
             printf(" %8.2f", (double)sizing->bytes[policy][batch] / (1 << 30));
@@ -248,7 +252,8 @@ static void command_model_write_sizing(struct json_writer *writer,
     json_writer_key(writer, "sizing");
     json_writer_begin_array(writer);
     for (unsigned policy = 0; policy < MODEL_POLICY_COUNT; policy++) {
-        for (uint32_t batch = 0; batch < MODEL_SIZING_BATCHES; batch++) {
+        for (uint32_t batch = 0; sizing->is_there[policy] && batch < MODEL_SIZING_BATCHES;
+             batch++) {
             json_writer_begin_object(writer);
             command_model_string(writer, "policy", model_policy_name((enum model_policy)policy));
             command_model_uint(writer, "batch", sizing->batches[batch]);

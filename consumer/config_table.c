@@ -48,8 +48,10 @@ const struct config_option config_table_options[] = {
     BOOL(unsafe, "false", KAFKA, "let kafka.* override the settings that delivery rests on"),
 
     TEXT(model, "", MODELS, "model file (GGUF)"),
-    CHOICE(policy, "int8", "f32|f16|int8|balanced|latency", MODELS,
-           "which layers are computed in which precision"),
+    CHOICE(policy, "int8", "f32|f16|int8|balanced|latency|fast", MODELS,
+           "which layers are computed in which precision; fast: as int8, with 16-bit products by "
+           "cuBLASLt: on a GPU only, and the same answers only on cards of one model with one "
+           "build and one version of cuBLASLt"),
     TEXT(device, "auto", ENGINES | PLANNING, "cpu, cuda:N or auto"),
     TEXT(cublaslt, "", ENGINES | PLANNING,
          "file of libcublasLt for a CUDA device; empty: where the system's loader finds it"),

@@ -2,6 +2,8 @@
 
 #include <assert.h>
 
+#include "engine/model_plan.h"
+
 static const uint32_t model_sizing_batches[MODEL_SIZING_BATCHES] = {1, 8, 32, 64, 128};
 
 static enum engine_status model_sizing_cell(const struct engine_options *options, uint32_t batch,
@@ -28,6 +30,11 @@ enum engine_status model_sizing_make(struct model_sizing *sizing,
     for (uint32_t batch = 0; batch < MODEL_SIZING_BATCHES; batch++) {
         sizing->batches[batch] = model_sizing_batches[batch];
         for (unsigned policy = 0; policy < MODEL_POLICY_COUNT; policy++) {
+            sizing->is_there[policy] =
+                model_plan_has_policy(device_ops(device), (enum model_policy)policy);
+            if (!sizing->is_there[policy]) {
+                continue;
+            }
             enum engine_status status =
                 model_sizing_cell(options, model_sizing_batches[batch], (enum model_policy)policy,
                                   config, device, &sizing->bytes[policy][batch], err, err_bytes);

@@ -13,6 +13,7 @@
 struct model_sizing {
     uint32_t max_model_len;
     uint32_t batches[MODEL_SIZING_BATCHES];
+    bool is_there[MODEL_POLICY_COUNT]; /* the device can compute under it */
     size_t bytes[MODEL_POLICY_COUNT][MODEL_SIZING_BATCHES];
 };
 

@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 
+#include "engine/model_policy.h"
 #include "kernels/ops.h"
 
 /* What is asked again and again with one thing changed. */
@@ -40,11 +41,14 @@ static uint32_t engine_fit_length(const struct engine_fit *fit, enum model_polic
     return fits * KV_PAGE_TOKENS;
 }
 
-/* The largest that fits; MODEL_POLICY_COUNT = none. */
+/* The largest that fits; MODEL_POLICY_COUNT = none. One of other numerics is nobody's stand-in. */
 static enum model_policy engine_fit_policy(const struct engine_fit *fit) {
     enum model_policy best = MODEL_POLICY_COUNT;
     size_t best_bytes = 0;
     for (unsigned i = 0; i < MODEL_POLICY_COUNT; i++) {
+        if (model_policy_is_fast((enum model_policy)i)) {
+            continue;
+        }
         size_t bytes = engine_fit_weights(fit, (enum model_policy)i, fit->options.max_model_len);
         if (bytes > best_bytes) {
             best_bytes = bytes;

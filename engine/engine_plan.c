@@ -5,6 +5,7 @@
 
 #include "engine/kv_pages.h"
 #include "engine/model_plan.h"
+#include "engine/model_policy.h"
 #include "engine/repetition.h"
 #include "engine/scheduler.h"
 #include "engine/speculation.h"
@@ -119,6 +120,7 @@ enum engine_status engine_plan_model_status(enum model_status status) {
     case MODEL_BAD_OPTION: return ENGINE_BAD_OPTION;
     case MODEL_DOES_NOT_FIT:
     case MODEL_NO_MEMORY:
+    case MODEL_UNSUPPORTED:
     case MODEL_FAILED: break;
     }
     return ENGINE_NO_DEVICE;
@@ -210,6 +212,7 @@ static void engine_plan_forward(struct engine_plan *plan, const struct engine_op
         .head_sketch = plan->model.sketch_bytes > 0,
         .sends_ahead = !info->memory_is_host,
         .has_graphs = info->has_graphs && !options->graphs_off && plan->row_bucket_count > 0,
+        .fast = model_policy_is_fast(plan->model_options.policy),
         .poison_pages = options->poison_pages,
         .tap = options->tap};
     forward_make_plan(config, &kv, device, forward, &plan->forward);

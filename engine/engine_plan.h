@@ -34,7 +34,7 @@ enum engine_status engine_plan_check(const struct engine_options *options,
 /* The plan for filled and checked options; a max_model_len of 0 becomes the default. The KV cache
  * takes no more than a part of free_bytes by default (SIZE_MAX: no bound, whole contexts); whether
  * everything fits is the caller's to ask. BAD_OPTION: max_model_len; BAD_MODEL: a form that the
- * back end lacks. */
+ * back end lacks; NO_DEVICE: a policy that it lacks. */
 enum engine_status engine_plan_make(struct engine_plan *plan, struct engine_options *options,
                                     enum model_policy policy, const struct model_config *config,
                                     const struct device *device, size_t free_bytes, char *err,

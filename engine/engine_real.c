@@ -10,6 +10,7 @@
 #include "engine/engine_fit.h"
 #include "engine/engine_step.h"
 #include "engine/log.h"
+#include "engine/model_policy.h"
 
 static struct engine_real *engine_real_of(struct engine *engine) {
     return (struct engine_real *)engine;
@@ -254,7 +255,8 @@ static void engine_real_info(const struct engine *engine, struct engine_info *ou
     out->model_name = real->model->name;
     out->model_sha256 = real->model->sha256;
     out->policy = model_policy_name(real->model->policy);
-    out->numerics = real->device_info.numerics;
+    out->numerics = model_policy_is_fast(real->model->policy) ? real->device_info.numerics_fast
+                                                              : real->device_info.numerics;
     out->device_name = real->device_info.name;
     out->tier = real->device_info.tier;
     out->threads = real->device_info.threads;

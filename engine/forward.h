@@ -32,6 +32,7 @@ struct forward_options {
     bool head_sketch;              /* use the model's INT8 copy of the head, which must be there */
     bool sends_ahead;              /* forward_send_ahead will be called */
     bool has_graphs;               /* forward_capture will be called */
+    bool fast;                     /* the model's 16-bit weights are of the fast form */
     bool poison_pages; /* tests: fill the cache with NaN first: reading the unwritten shows */
 };
 

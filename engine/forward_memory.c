@@ -67,7 +67,8 @@ static struct kernels_shape forward_shape(const struct model_config *config,
                                   .vocabulary = config->vocabulary,
                                   .heads = config->heads,
                                   .kv = *kv,
-                                  .head_sketch = options->head_sketch};
+                                  .head_sketch = options->head_sketch,
+                                  .fast = options->fast};
 }
 
 /* One workspace serves every op: they run one after another. */
@@ -134,6 +135,7 @@ enum forward_status forward_memory_open(struct forward_memory *memory, const str
                                         const struct forward_options *options, char *err,
                                         size_t err_bytes) {
     const struct model_config *config = &model->config;
+    assert(options->fast == model->head->form.fast);
     memset(memory, 0, sizeof *memory);
     memory->device = model->device;
     memory->shape = forward_shape(config, &model->kv, options);

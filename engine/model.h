@@ -24,8 +24,9 @@ enum model_status {
     MODEL_BAD_FILE,     /* unreadable, malformed, unsupported architecture or form: exit 7 */
     MODEL_DOES_NOT_FIT, /* exit 6 */
     MODEL_NO_MEMORY,
-    MODEL_BAD_OPTION, /* unknown policy and the like: exit 2 */
-    MODEL_FAILED      /* the device failed: exit 6 */
+    MODEL_BAD_OPTION,  /* unknown policy and the like: exit 2 */
+    MODEL_UNSUPPORTED, /* the device lacks what the policy needs: exit 6 */
+    MODEL_FAILED       /* the device failed: exit 6 */
 };
 
 /* The precision of each named linear, as data (engine/policy.c). */
@@ -35,6 +36,8 @@ enum model_policy {
     MODEL_POLICY_INT8,     /* every block linear W8A8; embedding and head f16 */
     MODEL_POLICY_BALANCED, /* named layers f16, the rest as int8 */
     MODEL_POLICY_LATENCY,
+    MODEL_POLICY_FAST, /* as int8, but 16-bit products are a library's, outside the canonical
+                          arithmetic: CUDA only, `numerics` of its own, never chosen unasked */
     MODEL_POLICY_COUNT
 };
 

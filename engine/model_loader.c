@@ -69,11 +69,12 @@ enum model_status model_loader_pack(struct model_loader *loader, struct weight *
         }
     }
     weight->packed = place;
-    return loader->ops->weight_prepare(device, weight, loader->options->row_buckets,
-                                       loader->options->row_bucket_count, loader->err,
-                                       loader->err_bytes) == KERNELS_OK
-               ? MODEL_OK
-               : MODEL_FAILED;
+    enum kernels_status prepared = loader->ops->weight_prepare(
+        device, weight, loader->options->row_buckets, loader->options->row_bucket_count,
+        loader->err, loader->err_bytes);
+    return prepared == KERNELS_OK            ? MODEL_OK
+           : prepared == KERNELS_UNSUPPORTED ? MODEL_UNSUPPORTED
+                                             : MODEL_FAILED;
 }
 
 enum model_status model_loader_scratch(struct model_loader *loader,

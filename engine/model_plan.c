@@ -12,7 +12,8 @@ struct weight_form model_plan_table_form(const struct model_config *config,
     return (struct weight_form){.type = model_policy_table(policy),
                                 .n = config->vocabulary,
                                 .k = config->dim,
-                                .activation = ACTIVATION_F32};
+                                .activation = ACTIVATION_F32,
+                                .fast = model_policy_is_fast(policy)};
 }
 
 struct weight_form model_plan_sketch_form(const struct model_config *config) {
@@ -46,6 +47,14 @@ enum model_status model_plan_length(const struct model_config *config, uint32_t 
         *max_model_len = longest < MODEL_PLAN_LENGTH_DEFAULT ? longest : MODEL_PLAN_LENGTH_DEFAULT;
     }
     return MODEL_OK;
+}
+
+bool model_plan_has_policy(const struct kernel_ops *ops, enum model_policy policy) {
+    const struct weight_form least = {.type = ELEMENT_F16, .n = 1, .k = 1, .fast = true};
+    size_t bytes;
+    char ignored[128];
+    return !model_policy_is_fast(policy) ||
+           ops->weight_packed_bytes(&least, &bytes, ignored, sizeof ignored) == KERNELS_OK;
 }
 
 /* Adds what a weight of this form takes. */
@@ -99,6 +108,13 @@ enum model_status model_plan_make(const struct model_config *config,
     struct weight_form table = model_plan_table_form(config, policy);
     struct kv_form kv = model_plan_kv_form(config, policy);
     *plan = (struct model_plan){0};
+    if (!model_plan_has_policy(ops, policy)) {
+        snprintf(err, err_bytes,
+                 "policy %s needs a CUDA device: its 16-bit products are cuBLASLt's, which the %s "
+                 "kernels lack",
+                 model_policy_name(policy), ops->tier);
+        return MODEL_UNSUPPORTED;
+    }
     enum model_status status = model_plan_blocks(config, policy, ops, plan, err, err_bytes);
     if (status == MODEL_OK) {
         status = model_plan_add(ops, &table, &plan->embedding_bytes, err, err_bytes);

@@ -22,8 +22,11 @@ enum model_status model_plan_length(const struct model_config *config, uint32_t 
 /* The form of the INT8 copy of the head. */
 struct weight_form model_plan_sketch_form(const struct model_config *config);
 
-/* For options whose max_model_len is no longer 0. BAD_FILE: the back end lacks a form that the
- * model needs; err names it. */
+/* Whether a back end can compute under a policy at all. */
+bool model_plan_has_policy(const struct kernel_ops *ops, enum model_policy policy);
+
+/* For options whose max_model_len is no longer 0. UNSUPPORTED: the back end lacks the policy;
+ * BAD_FILE: it lacks a form that the model needs; err names it. */
 enum model_status model_plan_make(const struct model_config *config,
                                   const struct model_options *options, const struct kernel_ops *ops,
                                   struct model_plan *plan, char *err, size_t err_bytes)

@@ -5,7 +5,8 @@
 #include <string.h>
 
 /* A policy is one type for every linear, save those named in `sixteen_bit` (a bit per linear) and
- * those of the first and last layers where `whole_ends` of them are kept in 16 bits. */
+ * those of the first and last layers where `whole_ends` of them are kept in 16 bits; `fast` where
+ * 16-bit products need not be canonical. */
 struct model_policy_rule {
     const char *name;
     enum element_type linears;
@@ -13,6 +14,7 @@ struct model_policy_rule {
     enum element_type kv;
     uint32_t sixteen_bit;
     uint32_t whole_ends;
+    bool fast;
 };
 
 #define MODEL_POLICY_BIT(linear) (1u << (linear))
@@ -22,13 +24,14 @@ struct model_policy_rule {
  * `down` are products and have the largest outliers: in 16 bits that one linear, a quarter of the
  * multiply-adds, wins back more than a third of the loss; the layers at both ends a little more. */
 static const struct model_policy_rule model_policy_rules[MODEL_POLICY_COUNT] = {
-    [MODEL_POLICY_F32] = {"f32", ELEMENT_F32, ELEMENT_F32, ELEMENT_F32, 0, 0},
-    [MODEL_POLICY_F16] = {"f16", ELEMENT_F16, ELEMENT_F16, ELEMENT_F16, 0, 0},
-    [MODEL_POLICY_INT8] = {"int8", ELEMENT_I8, ELEMENT_F16, ELEMENT_F16, 0, 0},
+    [MODEL_POLICY_F32] = {"f32", ELEMENT_F32, ELEMENT_F32, ELEMENT_F32, 0, 0, false},
+    [MODEL_POLICY_F16] = {"f16", ELEMENT_F16, ELEMENT_F16, ELEMENT_F16, 0, 0, false},
+    [MODEL_POLICY_INT8] = {"int8", ELEMENT_I8, ELEMENT_F16, ELEMENT_F16, 0, 0, false},
     [MODEL_POLICY_BALANCED] = {"balanced", ELEMENT_I8, ELEMENT_F16, ELEMENT_F16,
-                               MODEL_POLICY_BIT(MODEL_LINEAR_DOWN), 0},
+                               MODEL_POLICY_BIT(MODEL_LINEAR_DOWN), 0, false},
     [MODEL_POLICY_LATENCY] = {"latency", ELEMENT_I8, ELEMENT_F16, ELEMENT_F16,
-                              MODEL_POLICY_BIT(MODEL_LINEAR_DOWN), 1},
+                              MODEL_POLICY_BIT(MODEL_LINEAR_DOWN), 1, false},
+    [MODEL_POLICY_FAST] = {"fast", ELEMENT_I8, ELEMENT_F16, ELEMENT_F16, 0, 0, true},
 };
 
 static const struct model_policy_rule *model_policy_rule(enum model_policy policy) {
@@ -58,6 +61,10 @@ enum element_type model_policy_linear(enum model_policy policy, enum model_linea
         return ELEMENT_F16;
     }
     return rule->linears;
+}
+
+bool model_policy_is_fast(enum model_policy policy) {
+    return model_policy_rule(policy)->fast;
 }
 
 enum element_type model_policy_table(enum model_policy policy) {
@@ -96,6 +103,7 @@ struct weight_form model_policy_form(enum model_policy policy, const struct mode
                                      enum model_linear linear, uint32_t layer) {
     struct weight_form form = {.type = model_policy_linear(policy, linear, layer, config->layers)};
     form.activation = form.type == ELEMENT_I8 ? ACTIVATION_PER_TOKEN : ACTIVATION_F32;
+    form.fast = form.type == ELEMENT_F16 && model_policy_is_fast(policy);
     model_policy_shape(config, linear, &form.n, &form.k);
     return form;
 }

@@ -4,6 +4,7 @@
 #ifndef SOLFLEET_ENGINE_MODEL_POLICY_H
 #define SOLFLEET_ENGINE_MODEL_POLICY_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "engine/model.h"
@@ -20,6 +21,9 @@ enum model_linear {
 /* What a linear of a layer is stored as: F32, F16 or I8 (then its inputs are INT8 per token). */
 enum element_type model_policy_linear(enum model_policy policy, enum model_linear linear,
                                       uint32_t layer, uint32_t layers);
+
+/* Whether weights of 16 bits are of the fast form (kernels/ops.h). */
+bool model_policy_is_fast(enum model_policy policy);
 
 /* What the embedding and the head are stored as: F32 or F16. */
 enum element_type model_policy_table(enum model_policy policy);

@@ -39,7 +39,8 @@ static enum score_status score_prepare(struct score *score, char *err, size_t er
                                                        .slot_pages_max = page_count,
                                                        .vocabulary = vocabulary,
                                                        .seen_max = 1},
-                                            .page_count = page_count + 1};
+                                            .page_count = page_count + 1,
+                                            .fast = model->head->form.fast};
     score->logits = malloc((size_t)SCORE_ROWS_MAX * vocabulary * sizeof *score->logits);
     if (score->logits == NULL || !batch_init(&score->batch, &options.limits) ||
         !score_assign_pages(score, page_count)) {

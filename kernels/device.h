@@ -28,12 +28,16 @@ struct device_options {
 };
 
 #define DEVICE_NAME_BYTES_MAX 128
+#define DEVICE_NUMERICS_BYTES_MAX 64
 
 struct device_info {
-    char name[DEVICE_NAME_BYTES_MAX]; /* of the processor or card */
-    char tier[16];                    /* "reference", "avx2", "avx512", "cuda" */
-    char numerics[16];                /* "cpu-1": equal ids give equal bits */
-    uint32_t threads;                 /* 0 where meaningless */
+    char name[DEVICE_NAME_BYTES_MAX];         /* of the processor or card */
+    char tier[16];                            /* "reference", "avx2", "avx512", "cuda" */
+    char numerics[DEVICE_NUMERICS_BYTES_MAX]; /* "cpu-1": equal ids give equal bits */
+    /* The same with weights of the fast form (kernels/ops.h), "" where there are none: names the
+     * architecture, the library and its version, and the card's model by eight digits of a hash. */
+    char numerics_fast[DEVICE_NUMERICS_BYTES_MAX];
+    uint32_t threads;    /* 0 where meaningless */
     uint32_t few_rows;   /* a step of so many rows takes hardly longer than a step of one */
     size_t memory_bytes; /* total */
     size_t memory_free_bytes;

@@ -12,9 +12,10 @@
  * elements, packed weights, pages and workspaces to KERNELS_ALIGNMENT_BYTES; else KERNELS_INVALID.
  *
  * The arithmetic is that of kernels/canonical.h on every back end: for each op below the tolerance
- * against `reference` is exact (memcmp), where a NaN equals any NaN. Arguments may not alias unless
- * said. `bad` is u8 per row and is OR-ed, never cleared here: 1 marks a row that held a NaN or an
- * infinity; such a row's outputs are unspecified but finite-time, and no other row changes.
+ * against `reference` is exact (memcmp), where a NaN equals any NaN; products of a weight that is
+ * `fast` are the one exception (linear_f32). Arguments may not alias unless said. `bad` is u8 per
+ * row and is OR-ed, never cleared here: 1 marks a row that held a NaN or an infinity; such a row's
+ * outputs are unspecified but finite-time, and no other row changes.
  *
  * An op that a back end lacks is a NULL in its table; a form that it lacks is refused by
  * weight_packed_bytes. Both are refused when a model is loaded, by name (kernel_ops_require).
@@ -50,8 +51,11 @@ struct weight_form {
     bool weight_zero_point;     /* INT8: weights are asymmetric */
     bool activation_zero_point; /* INT8: activations are asymmetric */
     bool bias;
+    /* F16 only: the product is a library's, in 16 bits and in an order of its own, outside the
+     * canonical arithmetic (see linear_f32). A weight of its own packing; not on the CPU. */
+    bool fast;
     /* Every back end may refuse: weight zero points together with groups; zero points with
-     * K > 32768 (INT32 could overflow). */
+     * K > 32768 (INT32 could overflow); fast. */
 };
 
 /* A weight as it stands in the host's memory before packing; everything borrowed for the call. */
@@ -222,7 +226,12 @@ struct linear_i8_args {
  * + bias, then residual + y.
  *   in   x         f32 [T, K]
  *   in   residual  f32 [T, N]   NULL = none; may be y itself
- *   out  y         f32 [T, N] */
+ *   out  y         f32 [T, N]
+ * A weight that is `fast`: x is rounded to F16, half to even, and the exact products are summed in
+ * f32 in a library's order, which is the same for every row and every T, by shape, card model and
+ * library version. Tolerance: sum |x - f16(x)| |w| + K * 2^-22 * sum |f16(x) w|. An x of 65520 or
+ * more becomes infinite, and so every output of its row infinite or NaN: the choice of a token
+ * finds it, and so does the next quantisation. */
 struct linear_f32_args {
     const float *x;
     const struct weight *weight;
@@ -405,6 +414,7 @@ struct kernels_shape {
     uint32_t heads;
     struct kv_form kv;
     bool head_sketch; /* head_sample is given one */
+    bool fast;        /* 16-bit weights are of the fast form */
 };
 
 struct kernel_ops {

@@ -52,7 +52,7 @@ struct result_model {
     char name[RESULT_NAME_BYTES_MAX];
     char sha256[SHA256_HEX_BYTES];
     char policy[32];
-    char numerics[32];
+    char numerics[64];
     char prompt_version[32];
 };
 

@@ -19,6 +19,7 @@ static_assert(CUDART_VERSION >= 12000, "CUDA 12 or 13");
 #define CUBLASLT_API_CALLS(X)       \
     X(Create)                       \
     X(Destroy)                      \
+    X(GetVersion)                   \
     X(MatmulDescCreate)             \
     X(MatmulDescSetAttribute)       \
     X(MatmulDescDestroy)            \
@@ -28,6 +29,7 @@ static_assert(CUDART_VERSION >= 12000, "CUDA 12 or 13");
     X(MatmulPreferenceSetAttribute) \
     X(MatmulPreferenceDestroy)      \
     X(MatmulAlgoGetHeuristic)       \
+    X(MatmulAlgoConfigGetAttribute) \
     X(Matmul)
 
 struct cublaslt_api {

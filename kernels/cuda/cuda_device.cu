@@ -45,6 +45,16 @@ static cudaStream_t stream_of(struct device *device, enum device_stream stream) 
 
 /* ---------------------------------------------------------------- description */
 
+/* FNV-1a of what the card calls itself, its slice included: what the library chooses for a card
+ * depends on its model. */
+static unsigned model_digits(const char *name) {
+    unsigned hash = 2166136261u;
+    for (; *name != '\0'; name++) {
+        hash = (hash ^ static_cast<unsigned char>(*name)) * 16777619u;
+    }
+    return hash;
+}
+
 static void describe(const struct device *device, struct device_info *info) {
     const auto *cuda = reinterpret_cast<const struct cuda_device *>(device);
     size_t total_bytes = 0;
@@ -52,6 +62,8 @@ static void describe(const struct device *device, struct device_info *info) {
     snprintf(info->name, sizeof info->name, "%s", cuda->name);
     snprintf(info->tier, sizeof info->tier, "%s", device->ops->tier);
     snprintf(info->numerics, sizeof info->numerics, "cuda-sm%d-1", cuda->sm);
+    snprintf(info->numerics_fast, sizeof info->numerics_fast, "%.15s-fast-cublaslt%zu-%08x",
+             info->numerics, cuda_blas_version(cuda->blas), model_digits(cuda->name));
     info->memory_bytes = cuda->memory_bytes;
     if (status_of(cudaMemGetInfo(&info->memory_free_bytes, &total_bytes)) != KERNELS_OK) {
         info->memory_free_bytes = 0; /* the next call that can fail says why */

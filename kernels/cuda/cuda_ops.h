@@ -31,11 +31,17 @@ enum kernels_status cuda_gemm_i8(struct cuda_blas *blas, cudaStream_t stream,
 enum kernels_status cuda_dequantize(cudaStream_t stream, const struct dequantize_args *args);
 enum kernels_status cuda_linear_i8(struct cuda_blas *blas, cudaStream_t stream,
                                    const struct linear_i8_args *args);
-/* Of gemm_i8 and of linear_i8; the other linears need none. */
+/* Of gemm_i8 and of linear_i8. */
 size_t cuda_linear_i8_workspace_bytes(const struct kernels_shape *shape);
-enum kernels_status cuda_linear_f32(cudaStream_t stream, const struct linear_f32_args *args);
-enum kernels_status cuda_head_logits(cudaStream_t stream, const struct head_logits_args *args);
-enum kernels_status cuda_head_sample(cudaStream_t stream, const struct head_sample_args *args);
+enum kernels_status cuda_linear_f32(struct cuda_blas *blas, cudaStream_t stream,
+                                    const struct linear_f32_args *args);
+enum kernels_status cuda_head_logits(struct cuda_blas *blas, cudaStream_t stream,
+                                     const struct head_logits_args *args);
+enum kernels_status cuda_head_sample(struct cuda_blas *blas, cudaStream_t stream,
+                                     const struct head_sample_args *args);
+/* 0 but for weights of the fast form. */
+size_t cuda_linear_f32_bytes(const struct kernels_shape *shape);
+size_t cuda_head_logits_bytes(const struct kernels_shape *shape);
 size_t cuda_head_sample_bytes(const struct kernels_shape *shape);
 
 /* ---------------------------------------------------------------- rows */

@@ -15,16 +15,16 @@
     X(gelu, activation_args)                 \
     X(add, add_args)                         \
     X(dequantize, dequantize_args)           \
-    X(linear_f32, linear_f32_args)           \
     X(head_norm, head_norm_args)             \
     X(rope_kv_write, rope_kv_write_args)     \
     X(attention, attention_args)             \
-    X(head_logits, head_logits_args)         \
-    X(sample, sample_args)                   \
+    X(sample, sample_args)
+#define CUDA_TABLE_BLAS(X)           \
+    X(gemm_i8, gemm_i8_args)         \
+    X(linear_i8, linear_i8_args)     \
+    X(linear_f32, linear_f32_args)   \
+    X(head_logits, head_logits_args) \
     X(head_sample, head_sample_args)
-#define CUDA_TABLE_BLAS(X)   \
-    X(gemm_i8, gemm_i8_args) \
-    X(linear_i8, linear_i8_args)
 
 #define CUDA_TABLE_PLAIN_WRAPPER(op, args)                                               \
     static enum kernels_status op(struct device *device, const struct args *arguments) { \
@@ -43,6 +43,8 @@ static size_t workspace_bytes(const struct device *device, enum kernel_op op,
     switch (op) {
     case KERNEL_OP_gemm_i8:
     case KERNEL_OP_linear_i8: return cuda_linear_i8_workspace_bytes(shape);
+    case KERNEL_OP_linear_f32: return cuda_linear_f32_bytes(shape);
+    case KERNEL_OP_head_logits: return cuda_head_logits_bytes(shape);
     case KERNEL_OP_attention: return cuda_attention_bytes(shape);
     case KERNEL_OP_head_sample: return cuda_head_sample_bytes(shape);
     default: return 0;

@@ -33,17 +33,12 @@ struct product_layout {
     size_t sums, blas, bytes;
 };
 
-static size_t product_align(size_t bytes) {
-    return (bytes + KERNELS_ALIGNMENT_BYTES - 1u) &
-           ~static_cast<size_t>(KERNELS_ALIGNMENT_BYTES - 1);
-}
-
 static struct product_layout product_layout_of(uint32_t rows, uint32_t n, uint32_t k) {
     size_t slice = rows < WEIGHT_SLICE_ROWS ? rows : WEIGHT_SLICE_ROWS;
     struct product_layout layout;
-    layout.sums = product_align(slice * weight_padded(k));
-    layout.blas = layout.sums + product_align(slice * weight_padded(n) * sizeof(int32_t));
-    layout.bytes = layout.blas + product_align(cuda_blas_workspace_bytes());
+    layout.sums = weight_aligned(slice * weight_padded(k));
+    layout.blas = layout.sums + weight_aligned(slice * weight_padded(n) * sizeof(int32_t));
+    layout.bytes = layout.blas + weight_aligned(cuda_blas_workspace_bytes());
     return layout;
 }
 
@@ -51,14 +46,10 @@ size_t cuda_int8_product_bytes(uint32_t rows, uint32_t n, uint32_t k) {
     return product_layout_of(rows, n, k).bytes;
 }
 
-static bool is_aligned(const void *memory) {
-    return reinterpret_cast<uintptr_t>(memory) % CUDA_BLAS_PADDING == 0;
-}
-
 /* Leaves rows as the kernels read them in call->x.q. */
 static enum kernels_status pad_call(cudaStream_t stream, struct int8_call *call, void *padded) {
     uint32_t k_bytes = weight_padded(call->form.k), words = k_bytes / WORD_BYTES;
-    if (k_bytes == call->form.k && is_aligned(call->x.q)) {
+    if (k_bytes == call->form.k && cuda_blas_is_aligned(call->x.q)) {
         return KERNELS_OK;
     }
     CUDA_LAUNCH(pad_rows, dim3(call->rows, (words - 1u) / PAD_THREADS + 1u), PAD_THREADS, 0, stream,
@@ -75,7 +66,7 @@ static enum kernels_status run_slice(struct cuda_blas *blas, cudaStream_t stream
         return status != KERNELS_OK ? status : cuda_int8_dp4a(stream, &call);
     }
     uint32_t stride = weight_padded(call.form.n);
-    bool is_direct = call.sum != NULL && stride == call.form.n && is_aligned(call.sum);
+    bool is_direct = call.sum != NULL && stride == call.form.n && cuda_blas_is_aligned(call.sum);
     int32_t *sums = is_direct ? call.sum : reinterpret_cast<int32_t *>(workspace + layout->sums);
     status = cuda_blas_multiply(blas, plan, call.weight.values, call.x.q, sums,
                                 workspace + layout->blas, stream);

@@ -9,6 +9,8 @@
  * on the way. Bytes moved: w once for each 16, 32 or 64 rows, x once for each 64 outputs, mostly
  * from cache. Bound expected: f32 FMA. Neither is measured on a card. */
 #include "kernels/cuda/cuda_ops.h"
+#include "kernels/cuda/f32_call.h"
+#include "kernels/cuda/linear_fast.h"
 #include "kernels/cuda/panel.h"
 #include "kernels/cuda/tile.h"
 #include "kernels/reference/check.h"
@@ -19,23 +21,7 @@
 
 #define TILE_STEPS 32u
 
-/* Passed to kernels by value. */
-struct f32_call {
-    const float *x;
-    const void *values;
-    const float *bias, *residual; /* NULL = none */
-    float *y;
-    uint32_t rows, n, k;
-};
-
 /* ---------------------------------------------------------------- kernels */
-
-static __device__ __forceinline__ void f32_store(const f32_call &call, uint32_t t, uint32_t n,
-                                                 float sum) {
-    size_t at = static_cast<size_t>(t) * call.n + n;
-    float y = call.bias != NULL ? sum + call.bias[n] : sum;
-    call.y[at] = call.residual != NULL ? call.residual[at] + y : y;
-}
 
 /* Inputs k .. k + CHUNK - 1 of every row; past K there is nothing that a chain reads. */
 template <unsigned ROWS>
@@ -202,7 +188,12 @@ template <typename Panel> static void launch_f32(cudaStream_t stream, const f32_
     CUDA_LAUNCH(kernel, tile_grid(call.rows, rows_each, call.n), TILE_THREADS, 0, stream, call);
 }
 
-enum kernels_status cuda_linear_f32(cudaStream_t stream, const struct linear_f32_args *args) {
+size_t cuda_linear_f32_bytes(const struct kernels_shape *shape) {
+    return shape->fast ? cuda_linear_fast_bytes(shape->n_max, shape->k_max) : 0;
+}
+
+enum kernels_status cuda_linear_f32(struct cuda_blas *blas, cudaStream_t stream,
+                                    const struct linear_f32_args *args) {
     if (!check_linear_f32(args)) {
         return KERNELS_INVALID;
     }
@@ -210,6 +201,9 @@ enum kernels_status cuda_linear_f32(cudaStream_t stream, const struct linear_f32
     struct reference_weight_view view = cuda_weight_view(args->weight);
     struct f32_call call = {args->x, view.values, view.bias, args->residual,
                             args->y, args->rows,  form->n,   form->k};
+    if (form->fast) {
+        return cuda_linear_fast(blas, stream, args->weight, &call, &args->workspace);
+    }
     if (form->type == ELEMENT_F16) {
         launch_f32<panel_f16>(stream, call);
     } else {

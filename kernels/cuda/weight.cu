@@ -12,6 +12,9 @@ static const char *weight_complaint(const struct weight_form *form) {
     if (form->n > WEIGHT_N_MAX) {
         return "more than 4194240 outputs";
     }
+    if (form->fast && form->type != ELEMENT_F16) {
+        return "fast products of weights that are not F16";
+    }
     if (form->type == ELEMENT_I8 && form->group_size < form->k &&
         form->group_size % WEIGHT_VECTOR_BYTES != 0) {
         return "INT8 weights in groups of no multiple of 16 inputs";
@@ -21,7 +24,9 @@ static const char *weight_complaint(const struct weight_form *form) {
 
 static enum kernels_status weight_check_form(const struct weight_form *form, char *err,
                                              size_t err_bytes) {
-    enum kernels_status status = reference_weight_check_form(form, err, err_bytes);
+    struct weight_form plain = *form;
+    plain.fast = false; /* the CPU has no such form */
+    enum kernels_status status = reference_weight_check_form(&plain, err, err_bytes);
     const char *complaint = status == KERNELS_OK ? weight_complaint(form) : NULL;
     if (complaint != NULL) {
         snprintf(err, err_bytes, "weight [%u, %u]: %s", form->n, form->k, complaint);
@@ -30,14 +35,20 @@ static enum kernels_status weight_check_form(const struct weight_form *form, cha
     return status;
 }
 
+/* Stored as rows, for cuBLASLt; else as panels. */
+static bool weight_is_rows(const struct weight_form *form) {
+    return form->type == ELEMENT_I8 || form->fast;
+}
+
 static uint32_t weight_panel_steps(const struct weight_form *form) {
     return weight_steps(form->k,
                         WEIGHT_VECTOR_BYTES / static_cast<uint32_t>(element_bytes(form->type)));
 }
 
 size_t cuda_weight_values_bytes(const struct weight_form *form) {
-    if (form->type == ELEMENT_I8) {
-        return static_cast<size_t>(weight_padded(form->n)) * weight_padded(form->k);
+    if (weight_is_rows(form)) {
+        return static_cast<size_t>(weight_padded(form->n)) * weight_padded(form->k) *
+               element_bytes(form->type);
     }
     size_t panels = weight_steps(form->n, WEIGHT_PANEL);
     return panels * weight_panel_steps(form) * WEIGHT_PANEL * WEIGHT_VECTOR_BYTES;
@@ -58,11 +69,12 @@ enum kernels_status cuda_weight_packed_bytes(const struct weight_form *form, siz
     return status;
 }
 
-static void weight_pack_i8(const struct weight_form *form, const void *values, char *packed) {
+static void weight_pack_rows(const struct weight_form *form, const void *values, char *packed) {
     const char *from = static_cast<const char *>(values);
-    size_t stride = weight_padded(form->k);
+    size_t row_bytes = form->k * element_bytes(form->type);
+    size_t stride = weight_padded(form->k) * element_bytes(form->type);
     for (size_t n = 0; n < form->n; n++) {
-        memcpy(packed + n * stride, from + n * form->k, form->k);
+        memcpy(packed + n * stride, from + n * row_bytes, row_bytes);
     }
 }
 
@@ -94,8 +106,8 @@ enum kernels_status cuda_weight_pack(const struct weight_form *form,
     struct reference_weight_layout layout =
         reference_weight_layout_of(form, cuda_weight_values_bytes(form));
     memset(packed, 0, layout.scale);
-    if (form->type == ELEMENT_I8) {
-        weight_pack_i8(form, source->values, static_cast<char *>(packed));
+    if (weight_is_rows(form)) {
+        weight_pack_rows(form, source->values, static_cast<char *>(packed));
     } else {
         weight_pack_panels(form, source->values, static_cast<char *>(packed));
     }
@@ -130,22 +142,41 @@ const struct cuda_blas_plan *cuda_weight_plan(const struct weight *weight, uint3
     return plan != NULL ? plan->product : NULL;
 }
 
-/* A shape that the card refuses has no plan, and a kernel of ours. */
-static enum kernels_status weight_add_plan(struct cuda_blas *blas, const struct weight *weight,
-                                           uint32_t rows, char *err, size_t err_bytes) {
+static enum kernels_status weight_open_plan(struct cuda_blas *blas, const struct weight *weight,
+                                            uint32_t rows, char *err, size_t err_bytes) {
     struct weight_plans *plans = static_cast<struct weight_plans *>(weight->plan);
-    if (rows <= WEIGHT_FEW_ROWS || weight_plan_find(plans, rows) != NULL) {
-        return KERNELS_OK;
-    }
     struct weight_plan *plan = &plans->at[plans->count];
-    enum kernels_status status =
-        cuda_blas_plan_open(blas, weight_padded(weight->form.n), weight_padded(weight->form.k),
-                            rows, &plan->product, err, err_bytes);
+    enum kernels_status status = cuda_blas_plan_open(
+        blas, weight->form.fast ? CUDA_BLAS_F16 : CUDA_BLAS_I8, weight_padded(weight->form.n),
+        weight_padded(weight->form.k), rows, &plan->product, err, err_bytes);
     if (status == KERNELS_OK) {
         plan->rows = rows;
         plans->count++;
     }
+    return status;
+}
+
+/* A shape that the card refuses has no plan, and a kernel of ours. */
+static enum kernels_status weight_add_plan(struct cuda_blas *blas, const struct weight *weight,
+                                           uint32_t rows, char *err, size_t err_bytes) {
+    const struct weight_plans *plans = static_cast<const struct weight_plans *>(weight->plan);
+    if (rows <= WEIGHT_FEW_ROWS || weight_plan_find(plans, rows) != NULL) {
+        return KERNELS_OK;
+    }
+    enum kernels_status status = weight_open_plan(blas, weight, rows, err, err_bytes);
     return status == KERNELS_UNSUPPORTED ? KERNELS_OK : status;
+}
+
+/* What is refused here has no other kernel: who asked for it must hear why. */
+static enum kernels_status weight_add_fast_plan(struct cuda_blas *blas, const struct weight *weight,
+                                                char *err, size_t err_bytes) {
+    char why[128] = "";
+    enum kernels_status status = weight_open_plan(blas, weight, WEIGHT_FAST_ROWS, why, sizeof why);
+    if (status != KERNELS_OK) {
+        snprintf(err, err_bytes, "weight [%u, %u]: no fast product on this card: %s",
+                 weight->form.n, weight->form.k, why);
+    }
+    return status;
 }
 
 /* The slices that a bucket is cut into: whole ones, and what is left. */
@@ -170,17 +201,19 @@ enum kernels_status cuda_weight_prepare(struct cuda_blas *blas, struct weight *w
                  weight->form.k);
         return KERNELS_INVALID;
     }
-    if (weight->form.type != ELEMENT_I8 || reference_groups(&weight->form) != 1) {
+    bool is_fast = weight->form.fast;
+    if (!is_fast && (weight->form.type != ELEMENT_I8 || reference_groups(&weight->form) != 1)) {
         return KERNELS_OK; /* kernels of ours only */
     }
-    size_t plans_max = static_cast<size_t>(bucket_count) * 2u;
+    size_t plans_max = is_fast ? 1u : static_cast<size_t>(bucket_count) * 2u;
     weight->plan = calloc(1, sizeof(struct weight_plans) + plans_max * sizeof(struct weight_plan));
     if (weight->plan == NULL) {
         snprintf(err, err_bytes, "out of memory");
         return KERNELS_NO_MEMORY;
     }
-    enum kernels_status status = KERNELS_OK;
-    for (uint32_t i = 0; i < bucket_count && status == KERNELS_OK; i++) {
+    enum kernels_status status =
+        is_fast ? weight_add_fast_plan(blas, weight, err, err_bytes) : KERNELS_OK;
+    for (uint32_t i = 0; i < bucket_count && !is_fast && status == KERNELS_OK; i++) {
         status = weight_add_bucket(blas, weight, row_buckets[i], err, err_bytes);
     }
     if (status != KERNELS_OK) {

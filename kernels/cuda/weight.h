@@ -2,6 +2,7 @@
  *
  * Sections as in kernels/reference/weight.h; only `values` differ:
  *   INT8       [N16, K16], both rounded up to 16, padding 0: operand A of cuBLASLt as it stands
+ *   F16, fast  the same, in F16
  *   F16, F32   panels of 32 outputs by 16 bytes of inputs, [ceil(N/32), ceil(K/E), 32, E], E = 8 or
  *              4, padding 0: lane l of a warp loads 16 bytes of output l, the warp 512 in a row */
 #ifndef SOLFLEET_KERNELS_CUDA_WEIGHT_H
@@ -14,10 +15,19 @@
 #define WEIGHT_PANEL 32u            /* outputs of a panel: the lanes of a warp */
 #define WEIGHT_VECTOR_BYTES 16u     /* of one output, side by side: what a lane loads at once */
 #define WEIGHT_N_MAX (65535u * 64u) /* tiles of 64 outputs in a grid's second dimension */
+#define WEIGHT_FAST_ROWS \
+    64u /* of the one plan of a fast weight: an answer never depends on
+                                       the batch, whatever the library would choose for it */
 
 /* Rounded up to 16; n <= WEIGHT_N_MAX, k <= KERNELS_K_MAX. */
 KERNELS_DEVICE_FN uint32_t weight_padded(uint32_t count) {
     return (count + CUDA_BLAS_PADDING - 1u) & ~(CUDA_BLAS_PADDING - 1u);
+}
+
+/* Bytes of a part of a workspace that another part follows. */
+static inline size_t weight_aligned(size_t bytes) {
+    return (bytes + KERNELS_ALIGNMENT_BYTES - 1u) &
+           ~static_cast<size_t>(KERNELS_ALIGNMENT_BYTES - 1);
 }
 
 /* Steps of `elements` inputs that cover k. */
@@ -39,7 +49,8 @@ struct reference_weight_view cuda_weight_view(const struct weight *weight);
 /* Up to this many rows the weights are streamed by a kernel of ours. */
 #define WEIGHT_FEW_ROWS 8u
 
-/* The plan for a slice of exactly `rows` rows; NULL = a kernel of ours does it. */
+/* The plan for a slice of exactly `rows` rows; NULL = a kernel of ours does it. A fast weight has
+ * that of WEIGHT_FAST_ROWS, always. */
 const struct cuda_blas_plan *cuda_weight_plan(const struct weight *weight, uint32_t rows);
 
 #endif

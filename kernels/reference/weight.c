@@ -21,6 +21,9 @@ static const char *reference_form_complaint(const struct weight_form *form) {
         (form->group_size != 0 || form->weight_zero_point || form->activation_zero_point)) {
         return "16- and 32-bit weights have no groups and no zero points";
     }
+    if (form->fast) {
+        return "only a CUDA device has fast products";
+    }
     if ((form->weight_zero_point || form->activation_zero_point) && form->k > KERNELS_K_MAX / 2) {
         return "zero points with more than 32768 inputs: INT32 sums could overflow";
     }

@@ -101,12 +101,17 @@ static struct kernels_workspace place_workspace(struct bench *bench, enum kernel
     return (struct kernels_workspace){bytes > 0 ? place(bench, NULL, bytes) : NULL, bytes};
 }
 
-/* With plans for `rows`; released by the caller. */
-static struct weight place_weight(struct bench *bench, enum element_type type, uint32_t n,
-                                  uint32_t k, uint32_t rows) {
-    struct weight weight = {.form = {.type = type, .n = n, .k = k}};
-    weight.form.activation = type == ELEMENT_I8 ? ACTIVATION_PER_TOKEN : ACTIVATION_F32;
-    size_t count = (size_t)n * k * element_bytes(type), bytes = 0;
+static struct weight_form form_of(enum element_type type, uint32_t n, uint32_t k) {
+    struct weight_form form = {.type = type, .n = n, .k = k};
+    form.activation = type == ELEMENT_I8 ? ACTIVATION_PER_TOKEN : ACTIVATION_F32;
+    return form;
+}
+
+/* Random enough, with plans for `rows`; released by the caller. */
+static struct weight place_weight(struct bench *bench, struct weight_form form, uint32_t rows) {
+    struct weight weight = {.form = form};
+    uint32_t n = form.n;
+    size_t count = (size_t)n * form.k * element_bytes(form.type), bytes = 0;
     uint8_t *values = checked(malloc(count));
     float *scale = checked(calloc(n, sizeof *scale));
     for (size_t i = 0; i < count; i++) {
@@ -193,7 +198,7 @@ RUN(attention)
 /* ---------------------------------------------------------------- measurements */
 
 static void measure_linear_i8(struct bench *bench, uint32_t n, uint32_t k, uint32_t rows) {
-    struct weight weight = place_weight(bench, ELEMENT_I8, n, k, rows);
+    struct weight weight = place_weight(bench, form_of(ELEMENT_I8, n, k), rows);
     const struct kernels_shape shape = {.rows_max = rows, .n_max = n, .k_max = k};
     struct quantized x = {place(bench, NULL, (size_t)rows * k), place_floats(bench, rows), NULL,
                           NULL};
@@ -226,16 +231,25 @@ static void measure_linear_i8(struct bench *bench, uint32_t n, uint32_t k, uint3
     drop_all(bench);
 }
 
-static void measure_linear_f16(struct bench *bench, uint32_t n, uint32_t k, uint32_t rows) {
-    struct weight weight = place_weight(bench, ELEMENT_F16, n, k, rows);
-    const struct kernels_shape shape = {.rows_max = rows, .n_max = n, .k_max = k};
+/* By the canonical chain, or by the library. Nothing where the device has no fast form. */
+static void measure_linear_f16(struct bench *bench, uint32_t n, uint32_t k, uint32_t rows,
+                               bool fast) {
+    struct weight_form form = form_of(ELEMENT_F16, n, k);
+    size_t bytes = 0;
+    char err[256] = "";
+    form.fast = fast;
+    if (fast && bench->ops->weight_packed_bytes(&form, &bytes, err, sizeof err) != KERNELS_OK) {
+        return;
+    }
+    struct weight weight = place_weight(bench, form, rows);
+    const struct kernels_shape shape = {.rows_max = rows, .n_max = n, .k_max = k, .fast = fast};
     const struct linear_f32_args args = {.x = place_floats(bench, (size_t)rows * k),
                                          .weight = &weight,
                                          .y = place_floats(bench, (size_t)rows * n),
                                          .workspace =
                                              place_workspace(bench, KERNEL_OP_linear_f32, &shape),
                                          .rows = rows};
-    struct figures figures = {.op = "linear_f32 of f16",
+    struct figures figures = {.op = fast ? "linear_f32, fast" : "linear_f32 of f16",
                               .rows = rows,
                               .work = 2.0 * rows * n * k,
                               .bytes = 2.0 * n * k + 4.0 * rows * (n + k)};
@@ -313,7 +327,8 @@ static void measure_decode(struct bench *bench, struct kv_form form, uint32_t he
 static void measure_quick(struct bench *bench) {
     measure_linear_i8(bench, 48, 32, 2);
     measure_linear_i8(bench, 48, 32, 17);
-    measure_linear_f16(bench, 40, 24, 3);
+    measure_linear_f16(bench, 40, 24, 3, false);
+    measure_linear_f16(bench, 40, 24, 3, true);
     measure_rows(bench, 40, 3);
     measure_decode(bench, (struct kv_form){ELEMENT_F16, 2, 16}, 4, 3, 33);
 }
@@ -327,7 +342,8 @@ static void measure_all(struct bench *bench) {
         }
     }
     for (size_t j = 0; j < 4; j++) {
-        measure_linear_f16(bench, 128256, 4096, rows[j]);
+        measure_linear_f16(bench, 128256, 4096, rows[j], false);
+        measure_linear_f16(bench, 128256, 4096, rows[j], true);
     }
     for (size_t j = 0; j < sizeof rows / sizeof rows[0]; j += 2) {
         measure_rows(bench, 4096, rows[j]);

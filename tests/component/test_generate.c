@@ -97,6 +97,10 @@ static void says_what_is_wrong_by_its_exit_code(void **state) {
                      COMMAND_EXIT_USAGE);
     assert_int_equal(RUN("generate", "--model", model, "--prompt", "x", "--device", "cuda:0"),
                      COMMAND_EXIT_NO_DEVICE);
+    assert_int_equal(
+        RUN("generate", "--model", model, "--prompt", "x", "--policy", "fast", "--device", "cpu"),
+        COMMAND_EXIT_NO_DEVICE);
+    run_command_assert_said(&run, "policy fast needs a CUDA device: its 16-bit products are ");
     assert_int_equal(RUN("generate", "--model", model, "--prompt", "x", "--max-model-len", "16",
                          "--max-tokens", "2048"),
                      COMMAND_EXIT_OK);

@@ -59,6 +59,10 @@ unsigned emulation_shuffles(unsigned usual);
  * any call. Launches go by "launch". Later calls work again. */
 void emulation_fail_call(const char *name, unsigned nth, int status);
 
+/* Whatever is asked, every algorithm that cuBLASLt offers for an FP16 product splits K into so many
+ * parts, until the next reset; 0 = as asked. */
+void emulation_set_split_k(int parts);
+
 #ifdef __cplusplus
 }
 #endif

@@ -12,6 +12,7 @@
 #define EMULATION_ALIGNMENT 256u /* of cudaMalloc, and the width of a red zone */
 #define EMULATION_SHARED_MAX (48u * 1024u)
 #define EMULATION_WARP 32u
+#define EMULATION_MEMORY_BYTES (size_t{256} << 20) /* of a fresh device */
 
 /* ---------------------------------------------------------------- threads.cpp */
 
@@ -115,6 +116,6 @@ void emulation_forget_streams();
 
 /* ---------------------------------------------------------------- cublaslt.cpp */
 
-void emulation_forget_cublas();
+void emulation_forget_cublas(); /* and what emulation_set_split_k said */
 
 #endif

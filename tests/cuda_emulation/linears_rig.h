@@ -23,6 +23,15 @@ void linears_weight_free(cuda_blas *blas, weight *weight);
 
 kernels_workspace linears_workspace(size_t bytes);
 
+/* As RUN_TWINS, for an op that takes cuBLASLt. */
+#define RUN_TWINS_BLAS(rig, library, reference, op, arguments)                               \
+    do {                                                                                     \
+        auto on_host_ = arguments(ON_HOST);                                                  \
+        auto on_device_ = arguments(ON_DEVICE);                                              \
+        assert_int_equal((reference).ops().op((reference).device(), &on_host_), KERNELS_OK); \
+        assert_int_equal(cuda_##op((library).blas, (rig).stream, &on_device_), KERNELS_OK);  \
+    } while (0)
+
 /* Fails, naming the label, at the first difference of bits; a NaN equals any NaN. */
 void linears_same(const std::vector<float> &got, const std::vector<float> &wanted,
                   const char *label);

@@ -185,7 +185,7 @@ void emulation_reset(uint64_t seed) {
     emulation_forget_streams();
     emulation_forget_cublas();
     emulation_forget_memory();
-    emulation_set_memory(size_t{256} << 20);
+    emulation_set_memory(EMULATION_MEMORY_BYTES);
     emulation_seed(seed);
     report_fault = EMULATION_NO_FAULT;
     report_text.clear();

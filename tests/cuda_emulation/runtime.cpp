@@ -8,7 +8,7 @@
 #define THREADS_MAX 1024u
 #define GRID_Y_MAX 65535u
 
-static size_t runtime_total_bytes;
+static size_t runtime_total_bytes = EMULATION_MEMORY_BYTES;
 
 void emulation_set_memory(size_t total_bytes) {
     runtime_total_bytes = total_bytes;

@@ -47,6 +47,7 @@ static void describes_the_card(void **state) {
             assert_string_equal(info.name, "emulation");
             assert_string_equal(info.tier, "cuda");
             assert_string_equal(info.numerics, "cuda-sm80-1");
+            assert_non_null(strstr(info.numerics_fast, "cuda-sm80-1-fast-cublaslt130100-"));
             assert_string_equal(device_ops(device)->tier, info.tier);
             assert_int_equal(info.memory_bytes, size_t{256} << 20);
             assert_int_equal(info.memory_free_bytes, info.memory_bytes);

@@ -99,7 +99,7 @@ static void equals_reference_within_a_slice_and_beyond(void **state) {
         for (uint32_t count : counts) {
             posed p(rig, count, &random);
             auto arguments = [&](side where) { return p.at(where); };
-            RUN_TWINS(rig, p.reference, head_sample, arguments);
+            RUN_TWINS_BLAS(rig, p.blas, p.reference, head_sample, arguments);
             p.token.same("token");
             p.bad.same("bad");
             assert_true(count < 4 || p.bad.at(ON_HOST)[3] == 1);
@@ -120,12 +120,12 @@ static void refuses_bad_arguments_and_failed_launches(void **state) {
         bad[4].bad = nullptr;
         bad[5].workspace.bytes--;
         for (const head_sample_args &one : bad) {
-            assert_int_equal(cuda_head_sample(rig.stream, &one), KERNELS_INVALID);
+            assert_int_equal(cuda_head_sample(p.blas.blas, rig.stream, &one), KERNELS_INVALID);
         }
         const head_sample_args good = p.at(ON_DEVICE);
         for (unsigned nth = 1; nth <= 2; nth++) { /* the head, then the choice */
             emulation_fail_call("launch", nth, cudaErrorLaunchFailure);
-            assert_int_equal(cuda_head_sample(rig.stream, &good), KERNELS_FAILED);
+            assert_int_equal(cuda_head_sample(p.blas.blas, rig.stream, &good), KERNELS_FAILED);
         }
     });
 }

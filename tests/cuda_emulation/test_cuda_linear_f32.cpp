@@ -78,12 +78,12 @@ static void check(const rig &rig, const shape &s, std::vector<float> rows, uint6
         return {x.at(where), w.at(where), s.residual ? residual.at(where) : nullptr,
                 y.at(where), {},          s.rows};
     };
-    RUN_TWINS(rig, w.reference, linear_f32, arguments);
+    RUN_TWINS_BLAS(rig, w.blas, w.reference, linear_f32, arguments);
     y.same(label);
     auto in_place = [&](side where) -> linear_f32_args {
         return {x.at(where), w.at(where), residual.at(where), residual.at(where), {}, s.rows};
     };
-    RUN_TWINS(rig, w.reference, linear_f32, in_place);
+    RUN_TWINS_BLAS(rig, w.blas, w.reference, linear_f32, in_place);
     residual.same(label);
 }
 
@@ -155,7 +155,7 @@ static void keeps_the_zero_that_a_chain_ends_in(void **state) {
                 auto arguments = [&](side where) -> linear_f32_args {
                     return {x.at(where), w.at(where), nullptr, y.at(where), {}, rows};
                 };
-                RUN_TWINS(rig, w.reference, linear_f32, arguments);
+                RUN_TWINS_BLAS(rig, w.blas, w.reference, linear_f32, arguments);
                 assert_true(y.at(ON_HOST)[0] == 0.0f && std::signbit(y.at(ON_HOST)[0]));
                 y.same("zeros");
             }
@@ -193,12 +193,12 @@ static void refuses_bad_arguments_and_failed_launches(void **state) {
         bad[3].weight = nullptr;
         bad[4].weight = &int8;
         for (const linear_f32_args &one : bad) {
-            assert_int_equal(cuda_linear_f32(rig.stream, &one), KERNELS_INVALID);
+            assert_int_equal(cuda_linear_f32(w.blas.blas, rig.stream, &one), KERNELS_INVALID);
         }
         const head_logits_args head = {x.at(ON_DEVICE), &int8, y.at(ON_DEVICE), {}, 2};
-        assert_int_equal(cuda_head_logits(rig.stream, &head), KERNELS_INVALID);
+        assert_int_equal(cuda_head_logits(w.blas.blas, rig.stream, &head), KERNELS_INVALID);
         emulation_fail_call("launch", 1, cudaErrorLaunchFailure);
-        assert_int_equal(cuda_linear_f32(rig.stream, &good), KERNELS_FAILED);
+        assert_int_equal(cuda_linear_f32(w.blas.blas, rig.stream, &good), KERNELS_FAILED);
     });
 }
 
@@ -232,7 +232,7 @@ static void embeds_rows_and_makes_logits_of_one_table(void **state) {
             auto head = [&](side where) -> head_logits_args {
                 return {x.at(where), w.at(where), logits.at(where), {}, rows};
             };
-            RUN_TWINS(rig, w.reference, head_logits, head);
+            RUN_TWINS_BLAS(rig, w.blas, w.reference, head_logits, head);
             logits.same("head_logits");
         }
     });

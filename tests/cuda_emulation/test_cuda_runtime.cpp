@@ -1,6 +1,4 @@
-/* The emulated runtime and cuBLASLt: order of streams, events, graphs, refusals, failed calls. */
-#include <cublasLt.h>
-
+/* The emulated runtime: order of streams, events, graphs, refusals, failed calls. */
 #include "tests/cuda_emulation/rig.h"
 #include "tests/cuda_emulation/sample_kernels.h"
 
@@ -208,150 +206,6 @@ static void fails_the_call_that_was_named(void **state) {
     });
 }
 
-/* ---------------------------------------------------------------- cuBLASLt */
-
-#define assert_cublas(call) assert_int_equal(call, CUBLAS_STATUS_SUCCESS)
-
-struct product {
-    cublasLtHandle_t handle;
-    cublasLtMatmulDesc_t desc;
-    cublasLtMatrixLayout_t a, b, d;
-    cublasLtMatmulPreference_t preference;
-    cublasLtMatmulHeuristicResult_t found;
-};
-
-/* D[m, n] = A[k, m]^T B[k, n]; returns what the heuristic says. */
-static cublasStatus_t open_product(product *p, uint64_t m, uint64_t n, uint64_t k,
-                                   uint64_t workspace_bytes) {
-    int32_t transposed = CUBLAS_OP_T;
-    int given = -1;
-    assert_cublas(cublasLtCreate(&p->handle));
-    assert_cublas(cublasLtMatmulDescCreate(&p->desc, CUBLAS_COMPUTE_32I, CUDA_R_32I));
-    assert_cublas(cublasLtMatmulDescSetAttribute(p->desc, CUBLASLT_MATMUL_DESC_TRANSA, &transposed,
-                                                 sizeof transposed));
-    assert_cublas(cublasLtMatrixLayoutCreate(&p->a, CUDA_R_8I, k, m, static_cast<int64_t>(k)));
-    assert_cublas(cublasLtMatrixLayoutCreate(&p->b, CUDA_R_8I, k, n, static_cast<int64_t>(k)));
-    assert_cublas(cublasLtMatrixLayoutCreate(&p->d, CUDA_R_32I, m, n, static_cast<int64_t>(m)));
-    assert_cublas(cublasLtMatmulPreferenceCreate(&p->preference));
-    assert_cublas(cublasLtMatmulPreferenceSetAttribute(p->preference,
-                                                       CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
-                                                       &workspace_bytes, sizeof workspace_bytes));
-    cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
-        p->handle, p->desc, p->a, p->b, p->d, p->d, p->preference, 1, &p->found, &given);
-    assert_int_equal(given, status == CUBLAS_STATUS_SUCCESS);
-    return status;
-}
-
-static void close_product(product *p) {
-    assert_cublas(cublasLtMatmulPreferenceDestroy(p->preference));
-    assert_cublas(cublasLtMatrixLayoutDestroy(p->d));
-    assert_cublas(cublasLtMatrixLayoutDestroy(p->b));
-    assert_cublas(cublasLtMatrixLayoutDestroy(p->a));
-    assert_cublas(cublasLtMatmulDescDestroy(p->desc));
-    assert_cublas(cublasLtDestroy(p->handle));
-}
-
-static cublasStatus_t multiply(const rig &rig, const product &p, const int8_t *a, const int8_t *b,
-                               int32_t *d, int32_t beta, void *workspace, size_t bytes) {
-    int32_t alpha = 1;
-    return cublasLtMatmul(p.handle, p.desc, &alpha, a, p.a, b, p.b, &beta, d, p.d, d, p.d,
-                          &p.found.algo, workspace, bytes, rig.stream);
-}
-
-static void multiplies_int8_exactly(void **state) {
-    rig_each_seed([](rig &rig) {
-        enum { M = 16, N = 5, K = 48, WORKSPACE = 4096 };
-        std::vector<int8_t> a(M * K), b(N * K);
-        for (size_t i = 0; i < a.size(); i++) {
-            a[i] = static_cast<int8_t>(i * 53 % 256 - 128);
-        }
-        for (size_t i = 0; i < b.size(); i++) {
-            b[i] = static_cast<int8_t>(i * 29 % 256 - 128);
-        }
-        product p;
-        assert_cublas(open_product(&p, M, N, K, WORKSPACE));
-        int8_t *da = rig_memory_of(rig, a), *db = rig_memory_of(rig, b);
-        int32_t *dd = rig_memory<int32_t>(M * N);
-        auto *workspace = rig_memory<char>(WORKSPACE);
-        assert_cublas(multiply(rig, p, da, db, dd, 0, workspace, WORKSPACE));
-        assert_cublas(multiply(rig, p, da, db, dd, 1, workspace, WORKSPACE));
-        std::vector<int32_t> d = rig_take(rig, dd, M * N);
-        for (size_t n = 0; n < N; n++) {
-            for (size_t m = 0; m < M; m++) {
-                int wanted = 0;
-                for (size_t k = 0; k < K; k++) {
-                    wanted += a[m * K + k] * b[n * K + k];
-                }
-                assert_int_equal(d[n * M + m], 2 * wanted);
-            }
-        }
-        assert_cuda(cudaFree(da));
-        assert_cuda(cudaFree(db));
-        assert_cuda(cudaFree(workspace));
-        close_product(&p);
-    });
-}
-
-static void refuses_products_that_cards_refuse(void **state) {
-    rig_each_seed([](rig &rig) {
-        const struct {
-            uint64_t m, n, k, workspace_bytes;
-            cublasStatus_t status;
-        } cases[] = {{16, 1, 16, 4096, CUBLAS_STATUS_SUCCESS},
-                     {15, 1, 16, 4096, CUBLAS_STATUS_NOT_SUPPORTED},
-                     {16, 1, 24, 4096, CUBLAS_STATUS_NOT_SUPPORTED},
-                     {16, 1, 16, 0, CUBLAS_STATUS_NOT_SUPPORTED},
-                     {16, 0, 16, 4096, CUBLAS_STATUS_INVALID_VALUE}};
-        for (const auto &one : cases) {
-            product p;
-            assert_int_equal(open_product(&p, one.m, one.n, one.k, one.workspace_bytes),
-                             one.status);
-            close_product(&p);
-        }
-    });
-}
-
-static void refuses_a_product_without_its_workspace_or_transposition(void **state) {
-    rig_each_seed([](rig &rig) {
-        product p;
-        assert_cublas(open_product(&p, 16, 16, 16, 4096));
-        int8_t *x = rig_memory_of(rig, std::vector<int8_t>(272, 1));
-        int32_t *d = rig_memory<int32_t>(256);
-        auto *workspace = rig_memory<char>(4096);
-        assert_int_equal(multiply(rig, p, x, x, d, 0, nullptr, 0), CUBLAS_STATUS_INVALID_VALUE);
-        assert_int_equal(multiply(rig, p, x, x, d, 0, workspace, 4097),
-                         CUBLAS_STATUS_INVALID_VALUE);
-        for (int off : {1, 16}) { /* the preference promised 256 */
-            assert_int_equal(multiply(rig, p, x + off, x, d, 0, workspace, 4096),
-                             CUBLAS_STATUS_NOT_SUPPORTED);
-        }
-        assert_int_equal(multiply(rig, p, x, x, d, 2, workspace, 4096),
-                         CUBLAS_STATUS_NOT_SUPPORTED);
-        int32_t plain = CUBLAS_OP_N;
-        assert_cublas(cublasLtMatmulDescSetAttribute(p.desc, CUBLASLT_MATMUL_DESC_TRANSA, &plain,
-                                                     sizeof plain));
-        assert_int_equal(multiply(rig, p, x, x, d, 0, workspace, 4096),
-                         CUBLAS_STATUS_NOT_SUPPORTED);
-        assert_cuda(cudaFree(x));
-        assert_cuda(cudaFree(d));
-        assert_cuda(cudaFree(workspace));
-        close_product(&p);
-    });
-}
-
-static void finds_a_product_of_fresh_memory(void **state) {
-    rig_each_seed([](rig &rig) {
-        product p;
-        assert_cublas(open_product(&p, 16, 16, 16, 4096));
-        int8_t *x = rig_memory<int8_t>(256);
-        int32_t *d = rig_memory<int32_t>(256);
-        auto *workspace = rig_memory<char>(4096);
-        assert_cublas(multiply(rig, p, x, x, d, 0, workspace, 4096));
-        rig_expect(rig, EMULATION_UNINITIALISED, cudaErrorLaunchFailure);
-        close_product(&p);
-    });
-}
-
 TEST_MAIN(cmocka_unit_test(runs_nothing_before_the_host_waits),
           cmocka_unit_test(keeps_the_order_of_a_stream),
           cmocka_unit_test(orders_streams_by_events_only),
@@ -360,8 +214,4 @@ TEST_MAIN(cmocka_unit_test(runs_nothing_before_the_host_waits),
           cmocka_unit_test(spoils_a_capture_by_calls_that_wait),
           cmocka_unit_test(refuses_bad_arguments), cmocka_unit_test(refuses_impossible_launches),
           cmocka_unit_test(runs_out_of_memory), cmocka_unit_test(describes_the_device),
-          cmocka_unit_test(fails_the_call_that_was_named),
-          cmocka_unit_test(multiplies_int8_exactly),
-          cmocka_unit_test(refuses_products_that_cards_refuse),
-          cmocka_unit_test(refuses_a_product_without_its_workspace_or_transposition),
-          cmocka_unit_test(finds_a_product_of_fresh_memory))
+          cmocka_unit_test(fails_the_call_that_was_named))

@@ -19,6 +19,12 @@ static weight_form float_form(element_type type, uint32_t n, uint32_t k) {
     return form;
 }
 
+static weight_form fast_form(uint32_t n, uint32_t k) {
+    weight_form form = float_form(ELEMENT_F16, n, k);
+    form.fast = true;
+    return form;
+}
+
 /* ---------------------------------------------------------------- forms */
 
 static void refuses_forms_that_it_cannot_compute_by_name(void **state) {
@@ -44,6 +50,21 @@ static void refuses_forms_that_it_cannot_compute_by_name(void **state) {
             fail_msg("'%s' lacks '%s'", err, one.said);
         }
     }
+}
+
+static void has_fast_forms_of_16_bits_that_no_cpu_has(void **state) {
+    reference_device reference;
+    char err[256] = "";
+    size_t bytes = 0;
+    weight_form form = fast_form(3, 5);
+    assert_int_equal(cuda_weight_packed_bytes(&form, &bytes, err, sizeof err), KERNELS_OK);
+    assert_int_equal(bytes, 16 * 16 * 2);
+    assert_int_equal(reference.ops().weight_packed_bytes(&form, &bytes, err, sizeof err),
+                     KERNELS_UNSUPPORTED);
+    assert_non_null(strstr(err, "only a CUDA device"));
+    form.type = ELEMENT_F32;
+    assert_int_equal(cuda_weight_packed_bytes(&form, &bytes, err, sizeof err), KERNELS_UNSUPPORTED);
+    assert_non_null(strstr(err, "not F16"));
 }
 
 static void refuses_sources_that_lack_something(void **state) {
@@ -115,6 +136,35 @@ static void changes_its_version_with_its_layout(void **state) {
     assert_string_equal(hex, PACKING_SHA256);
 }
 
+/* Rows of K16 halves, of which those past K and N are zero. */
+static void packs_fast_weights_as_padded_rows(void **state) {
+    weight_form form = fast_form(3, 21);
+    form.bias = true;
+    uint16_t values[3 * 21];
+    const float bias[3] = {1, 2, 3};
+    for (uint16_t i = 0; i < 3 * 21; i++) {
+        values[i] = static_cast<uint16_t>(i + 1);
+    }
+    weight_source source = {};
+    source.values = values, source.bias = bias;
+    size_t bytes = 0;
+    char err[256] = "";
+    assert_int_equal(cuda_weight_packed_bytes(&form, &bytes, err, sizeof err), KERNELS_OK);
+    assert_int_equal(cuda_weight_values_bytes(&form), 16 * 32 * 2);
+    void *packed = kernel_test_alloc(bytes);
+    memset(packed, 0xEE, bytes);
+    assert_int_equal(cuda_weight_pack(&form, &source, packed, err, sizeof err), KERNELS_OK);
+    const auto *halves = static_cast<const uint16_t *>(packed);
+    for (uint32_t n = 0; n < 16; n++) {
+        for (uint32_t k = 0; k < 32; k++) {
+            assert_int_equal(halves[n * 32 + k], n < 3 && k < 21 ? values[n * 21 + k] : 0);
+        }
+    }
+    const weight placed = {form, packed, nullptr};
+    assert_memory_equal(cuda_weight_view(&placed).bias, bias, sizeof bias);
+    kernel_test_free(packed);
+}
+
 /* ---------------------------------------------------------------- plans */
 
 static weight placed(const rig &rig, const weight_form &form) {
@@ -175,6 +225,51 @@ static void shares_plans_between_weights_of_one_padded_shape(void **state) {
     });
 }
 
+static void has_one_fast_plan_of_64_rows_whatever_the_buckets(void **state) {
+    rig_each_seed([](rig &rig) {
+        linears_blas blas;
+        char err[256] = "";
+        const uint32_t buckets[] = {1, 16, 2048};
+        weight first = placed(rig, fast_form(20, 30)), second = placed(rig, fast_form(32, 32));
+        assert_int_equal(cuda_weight_prepare(blas.blas, &first, buckets, 3, err, sizeof err),
+                         KERNELS_OK);
+        assert_int_equal(cuda_weight_prepare(blas.blas, &second, nullptr, 0, err, sizeof err),
+                         KERNELS_OK);
+        assert_non_null(cuda_weight_plan(&first, WEIGHT_FAST_ROWS));
+        assert_ptr_equal(cuda_weight_plan(&first, 64), cuda_weight_plan(&second, 64));
+        for (uint32_t rows : {1u, 16u, 1024u}) {
+            assert_null(cuda_weight_plan(&first, rows));
+        }
+        linears_weight_free(blas.blas, &first);
+        linears_weight_free(blas.blas, &second);
+    });
+}
+
+static void refuses_fast_products_that_the_library_lacks_or_would_split(void **state) {
+    rig_each_seed([](rig &rig) {
+        linears_blas blas;
+        weight one = placed(rig, fast_form(20, 30));
+        for (int attempt = 0; attempt < 3; attempt++) {
+            char err[256] = "";
+            size_t live = emulation_live_objects();
+            if (attempt < 2) {
+                emulation_fail_call(attempt == 0 ? "cublasLtMatmulAlgoGetHeuristic"
+                                                 : "cublasLtMatmulAlgoConfigGetAttribute",
+                                    1, CUBLAS_STATUS_NOT_SUPPORTED);
+            } else {
+                emulation_set_split_k(3);
+            }
+            assert_int_equal(cuda_weight_prepare(blas.blas, &one, nullptr, 0, err, sizeof err),
+                             KERNELS_UNSUPPORTED);
+            assert_null(one.plan);
+            assert_int_equal(emulation_live_objects(), live);
+            assert_non_null(strstr(err, "weight [20, 30]: no fast product on this card: "));
+        }
+        assert_cuda(cudaFree(one.packed));
+        emulation_set_split_k(0);
+    });
+}
+
 /* Each call of the library that opening makes, and each that a plan needs. */
 static void gives_back_everything_when_a_call_fails(void **state) {
     static const struct {
@@ -182,10 +277,10 @@ static void gives_back_everything_when_a_call_fails(void **state) {
         unsigned count;
         bool at_open;
     } calls[] = {{"cublasLtCreate", 1, true},
-                 {"cublasLtMatmulDescCreate", 1, true},
-                 {"cublasLtMatmulDescSetAttribute", 2, true},
-                 {"cublasLtMatmulPreferenceCreate", 1, true},
-                 {"cublasLtMatmulPreferenceSetAttribute", 5, true},
+                 {"cublasLtMatmulDescCreate", 2, true},
+                 {"cublasLtMatmulDescSetAttribute", 4, true},
+                 {"cublasLtMatmulPreferenceCreate", 2, true},
+                 {"cublasLtMatmulPreferenceSetAttribute", 11, true},
                  {"cublasLtMatrixLayoutCreate", 6, false},
                  {"cublasLtMatmulAlgoGetHeuristic", 2, false}};
     rig_each_seed([](rig &rig) {
@@ -223,8 +318,12 @@ static void gives_back_everything_when_a_call_fails(void **state) {
 }
 
 TEST_MAIN(cmocka_unit_test(refuses_forms_that_it_cannot_compute_by_name),
+          cmocka_unit_test(has_fast_forms_of_16_bits_that_no_cpu_has),
           cmocka_unit_test(refuses_sources_that_lack_something),
           cmocka_unit_test(changes_its_version_with_its_layout),
+          cmocka_unit_test(packs_fast_weights_as_padded_rows),
           cmocka_unit_test(has_plans_for_buckets_beyond_few_rows_only),
           cmocka_unit_test(shares_plans_between_weights_of_one_padded_shape),
+          cmocka_unit_test(has_one_fast_plan_of_64_rows_whatever_the_buckets),
+          cmocka_unit_test(refuses_fast_products_that_the_library_lacks_or_would_split),
           cmocka_unit_test(gives_back_everything_when_a_call_fails))

@@ -4,8 +4,9 @@ import json
 import signal
 import subprocess
 import time
+import types
 
-from conftest import MODEL
+from conftest import BUILD, MODEL, ROOT, TINY_MODEL
 
 ENGINE_KEYS = {"batch", "precision", "prefill_tokens_per_s", "decode_tokens_per_s",
                "first_token_ms_p50", "step_ms_p50", "peak_bytes"}
@@ -103,3 +104,20 @@ def test_an_interrupt_ends_it(solfleet):
         time.sleep(0.5)  # whichever stage that is, it must end
         process.send_signal(signal.SIGINT)
         assert process.wait(30) == 130
+
+
+def test_a_card_is_measured_with_and_without_fast(monkeypatch, capsys):
+    """On the emulated one: every row is there, and what the table says follows from them."""
+    monkeypatch.syspath_prepend(str(ROOT / "tests" / "bench"))
+    import measure_card
+    rows = measure_card.run(types.SimpleNamespace(
+        program=BUILD / "emulated" / "solfleet", model=TINY_MODEL, quick=True, device="cuda:0"))
+    assert {row["op"] for row in rows if "op" in row} >= {
+        "gemm_i8", "linear_i8", "linear_f32 of f16", "linear_f32, fast", "attention, decode"}
+    engine = [row for row in rows if "batch" in row]
+    assert [(row["batch"], row["precision"]) for row in engine] == [(1, "int8"), (2, "int8")]
+    for row in engine:
+        assert row["fast_decode_tokens_per_s"] > 0
+        assert row["behind_fast"] == 1 - row["decode_tokens_per_s"] / row["fast_decode_tokens_per_s"]
+    shown = capsys.readouterr().out
+    assert "behind fast" in shown and "Decode at batch 1 behind fast, share: " in shown

@@ -124,6 +124,19 @@ def test_compare_measures_a_policy(run, tmp_path):
     assert told["tokens"] > 30
 
 
+@pytest.mark.parametrize("command", ["model", "generate", "bench", "compare", "worker"])
+def test_refuses_fast_products_on_a_cpu(run, tmp_path, command):
+    text = tmp_path / "text.txt"
+    text.write_text("x and y")
+    words = {"model": ("model", MODEL), "worker": ("worker", "--model", MODEL),
+             "generate": ("generate", "--model", MODEL, "--prompt", "x"),
+             "bench": ("bench", "engine", "--model", MODEL, "--batch", 1),
+             "compare": ("compare", MODEL, "--policy", "int8", "--text", text)}[command]
+    done = run(*words, "--policy", "fast", "--device", "cpu")
+    assert done.returncode == 6, done.stderr
+    assert done.stderr.count("policy fast needs a CUDA device: ") == 1
+
+
 def test_compare_says_which_option_is_wrong(run, tmp_path):
     text = tmp_path / "text.txt"
     text.write_text("x")

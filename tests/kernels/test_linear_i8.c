@@ -208,14 +208,20 @@ static void body_refusals(const struct kernel_test *test) {
         struct weight_form form;
         const char *said;
     } cases[] = {
-        {{ELEMENT_I8, 4, 0, 0, ACTIVATION_PER_TOKEN, false, false, false}, "1 to 65536 inputs"},
-        {{ELEMENT_I8, 4, 65537, 0, ACTIVATION_PER_TOKEN, false, false, false}, "1 to 65536 inputs"},
-        {{ELEMENT_I8, 4, 40000, 0, ACTIVATION_PER_TOKEN, true, false, false}, "32768 inputs"},
-        {{ELEMENT_I8, 4, 64, 32, ACTIVATION_PER_TOKEN, true, false, false},
+        {{ELEMENT_I8, 4, 0, 0, ACTIVATION_PER_TOKEN, false, false, false, false},
+         "1 to 65536 inputs"},
+        {{ELEMENT_I8, 4, 65537, 0, ACTIVATION_PER_TOKEN, false, false, false, false},
+         "1 to 65536 inputs"},
+        {{ELEMENT_I8, 4, 40000, 0, ACTIVATION_PER_TOKEN, true, false, false, false},
+         "32768 inputs"},
+        {{ELEMENT_I8, 4, 64, 32, ACTIVATION_PER_TOKEN, true, false, false, false},
          "zero points in groups"},
-        {{ELEMENT_I8, 4, 64, 0, ACTIVATION_F32, false, false, false}, "need INT8 activations"},
-        {{ELEMENT_F16, 4, 64, 0, ACTIVATION_PER_TOKEN, false, false, false}, "need INT8 weights"},
-        {{ELEMENT_F16, 4, 64, 32, ACTIVATION_F32, false, false, false}, "no groups"},
+        {{ELEMENT_I8, 4, 64, 0, ACTIVATION_F32, false, false, false, false},
+         "need INT8 activations"},
+        {{ELEMENT_F16, 4, 64, 0, ACTIVATION_PER_TOKEN, false, false, false, false},
+         "need INT8 weights"},
+        {{ELEMENT_F16, 4, 64, 32, ACTIVATION_F32, false, false, false, false}, "no groups"},
+        {{ELEMENT_F16, 4, 64, 0, ACTIVATION_F32, false, false, false, true}, "only a CUDA device"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char err[256] = "";

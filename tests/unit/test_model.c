@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "engine/model.h"
+#include "engine/model_plan.h"
 #include "engine/model_policy.h"
 #include "kernels/canonical.h"
 #include "tests/support/tiny_llama.h"
@@ -159,8 +160,11 @@ static void reads_every_format_into_the_same_shapes(void **state) {
     assert_int_equal(formats, 11);
 }
 
-static void opens_under_every_policy(void **state) {
+static void opens_under_every_policy_that_the_device_has(void **state) {
     for (enum model_policy policy = 0; policy < MODEL_POLICY_COUNT; policy++) {
+        if (!model_plan_has_policy(device_ops(device), policy)) {
+            continue;
+        }
         const struct tiny_llama_options options = {.format = BLOCK_FORMAT_Q4_1, .layers = 4};
         struct model *model = open_tiny(&options, policy);
         bool is_int8 = policy >= MODEL_POLICY_INT8;
@@ -229,6 +233,9 @@ static void plans_exactly_what_it_reserves(void **state) {
     char err[512];
     char *path = tiny_llama_write(&tiny);
     for (enum model_policy policy = 0; policy < MODEL_POLICY_COUNT; policy++) {
+        if (!model_plan_has_policy(device_ops(device), policy)) {
+            continue;
+        }
         const struct model_options options = {.path = path, .policy = policy};
         struct model_config config;
         struct model_plan plan;
@@ -243,6 +250,21 @@ static void plans_exactly_what_it_reserves(void **state) {
                                                plan.head_bytes + plan.sketch_bytes +
                                                plan.norm_bytes + plan.rope_bytes);
         model_close(model);
+    }
+    free(path);
+}
+
+static void refuses_the_one_policy_that_no_cpu_has(void **state) {
+    char err[512] = "";
+    struct model *model = NULL;
+    char *path = tiny_llama_write(NULL);
+    assert_int_equal(try_open(path, MODEL_POLICY_FAST, &model, err, sizeof err), MODEL_UNSUPPORTED);
+    assert_null(model);
+    assert_non_null(strstr(err, "policy fast needs a CUDA device: its 16-bit products are "
+                                "cuBLASLt's, which the reference kernels lack"));
+    for (enum model_policy policy = 0; policy < MODEL_POLICY_COUNT; policy++) {
+        assert_int_equal(model_plan_has_policy(device_ops(device), policy),
+                         policy != MODEL_POLICY_FAST);
     }
     free(path);
 }
@@ -591,11 +613,12 @@ static void survives_any_byte_of_the_metadata_changed(void **state) {
 TEST_MAIN_WITH(open_device, close_device,
                cmocka_unit_test(fuses_projections_and_pairs_rotary_rows_by_halves),
                cmocka_unit_test(reads_every_format_into_the_same_shapes),
-               cmocka_unit_test(opens_under_every_policy),
+               cmocka_unit_test(opens_under_every_policy_that_the_device_has),
                cmocka_unit_test(gives_an_untied_head_weights_of_its_own),
                cmocka_unit_test(reads_norms_and_rotary_tables),
                cmocka_unit_test(tells_name_hash_and_text_of_the_file),
                cmocka_unit_test(plans_exactly_what_it_reserves),
+               cmocka_unit_test(refuses_the_one_policy_that_no_cpu_has),
                cmocka_unit_test(refuses_a_context_longer_than_the_models),
                cmocka_unit_test(says_how_much_memory_a_model_needs_that_does_not_fit),
                cmocka_unit_test(refuses_sizes_that_contradict_each_other),

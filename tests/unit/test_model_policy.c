@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "engine/model_plan.h"
 #include "engine/model_policy.h"
 
 /* The shape of SmolLM2-135M. */
@@ -69,8 +70,22 @@ static void stores_embedding_head_and_keys_in_16_bits_or_f32(void **state) {
     }
 }
 
+static void is_fast_under_one_policy_and_in_16_bits_only(void **state) {
+    for (enum model_policy policy = 0; policy < MODEL_POLICY_COUNT; policy++) {
+        assert_int_equal(model_policy_is_fast(policy), policy == MODEL_POLICY_FAST);
+        for (enum model_linear linear = 0; linear < MODEL_LINEAR_COUNT; linear++) {
+            assert_false(model_policy_form(policy, &config, linear, 7).fast);
+        }
+        struct weight_form table = model_plan_table_form(&config, policy);
+        assert_int_equal(table.fast, policy == MODEL_POLICY_FAST);
+    }
+    assert_true(model_policy_int8_share_percent(MODEL_POLICY_FAST, &config) == 100);
+    assert_int_equal(model_plan_table_form(&config, MODEL_POLICY_FAST).type, ELEMENT_F16);
+}
+
 TEST_MAIN(cmocka_unit_test(names_and_names_only_are_parsed),
           cmocka_unit_test(gives_each_linear_its_shape),
           cmocka_unit_test(keeps_down_projections_in_16_bits_when_balanced),
+          cmocka_unit_test(is_fast_under_one_policy_and_in_16_bits_only),
           cmocka_unit_test(counts_the_share_of_multiply_adds_in_int8),
           cmocka_unit_test(stores_embedding_head_and_keys_in_16_bits_or_f32))
