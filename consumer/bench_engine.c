@@ -89,6 +89,31 @@ static int bench_engine_open_model(struct bench_engine *bench) {
         model_open(&model, bench->device, &bench->model, bench->err, bench->err_bytes));
 }
 
+static bool bench_engine_has_graphs(const struct bench_engine *bench) {
+    return bench->options->graphs && !bench->options->profile && bench->device_info.has_graphs &&
+           bench->row_bucket_count > 0;
+}
+
+/* A row on the scratch page in the shape of each bucket, then the graphs, as the engine does. */
+static int bench_engine_capture(struct bench_engine *bench) {
+    static const int32_t token = 0;
+    enum forward_status status = FORWARD_OK;
+    if (!bench_engine_has_graphs(bench)) {
+        return COMMAND_EXIT_OK;
+    }
+    for (uint32_t i = 0; i < bench->row_bucket_count && status == FORWARD_OK; i++) {
+        batch_clear(&bench->batch);
+        batch_add_segment(&bench->batch, 0, 0, &token, 1);
+        batch_add_sampled(&bench->batch, 0);
+        status = forward_warm_up(bench->forward, &bench->batch, bench->row_buckets[i], bench->err,
+                                 bench->err_bytes);
+    }
+    if (status == FORWARD_OK) {
+        status = forward_capture(bench->forward, bench->err, bench->err_bytes);
+    }
+    return status == FORWARD_OK ? COMMAND_EXIT_OK : COMMAND_EXIT_NO_DEVICE;
+}
+
 static int bench_engine_open_forward(struct bench_engine *bench) {
     const struct bench_engine_options *options = bench->options;
     uint32_t tokens = options->prompt_tokens + options->completion_tokens;
@@ -104,6 +129,7 @@ static int bench_engine_open_forward(struct bench_engine *bench) {
                                           bench->row_bucket_count > 0 ? bench->row_buckets : NULL,
                                       .row_bucket_count = bench->row_bucket_count,
                                       .head_sketch = bench->model->sketch.weight.packed != NULL,
+                                      .has_graphs = bench_engine_has_graphs(bench),
                                       .fast = bench->model->head->form.fast};
     enum forward_status status =
         forward_open(bench->model, &forward, &bench->forward, bench->err, bench->err_bytes);
@@ -114,7 +140,7 @@ static int bench_engine_open_forward(struct bench_engine *bench) {
         snprintf(bench->err, bench->err_bytes, "out of memory");
         return COMMAND_EXIT_NO_DEVICE;
     }
-    return COMMAND_EXIT_OK;
+    return bench_engine_capture(bench);
 }
 
 /* Each sequence has its own pages and a prompt of its own: nothing can be shared. */

@@ -24,7 +24,9 @@ struct bench_engine_options {
     uint32_t prompt_tokens, completion_tokens;
     uint32_t prefill_chunk_tokens; /* prompt rows of a step */
     uint32_t repetitions;          /* after a short one that is not counted */
-    bool profile;                  /* one more, for where its time goes; ops are waited for */
+    bool graphs;  /* decode steps as graphs where the device has them, as the engine launches them;
+                     not in a profile, which has to see each op */
+    bool profile; /* one more repetition, for where its time goes; ops are waited for */
 };
 
 /* Rates are medians over the repetitions, percentiles are over all repetitions together. */

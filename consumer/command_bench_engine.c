@@ -187,6 +187,7 @@ static int command_bench_engine_all(const struct config *config,
         .completion_tokens = (uint32_t)own->completion_tokens,
         .prefill_chunk_tokens = (uint32_t)own->prefill_chunk_tokens,
         .repetitions = (uint32_t)own->repetitions,
+        .graphs = config->graphs,
         .profile = own->profile};
     if (!config->model[0]) {
         return command_fail("bench engine", COMMAND_EXIT_USAGE,

@@ -14,7 +14,13 @@
 static char *model;
 static struct run_command run;
 
-enum { DEVICE_BYTES = 4 << 20 };
+enum { DEVICE_BYTES = 4 << 20, CUDA_LAUNCH_FAILURE = 719 };
+
+/* What each child finds. */
+static void reset_device(void) {
+    emulation_reset(test_seed());
+    emulation_set_memory(DEVICE_BYTES);
+}
 
 /* What a command complains of is told. */
 static void run_well(const char *const *words) {
@@ -57,6 +63,38 @@ static void measures_the_engine_for_several_batches(void **state) {
     }
 }
 
+/* As a worker launches them; a child finds the failure that is set here. */
+static void measures_decode_steps_by_graphs_unless_told_otherwise(void **state) {
+    const char *const words[] = {"bench",
+                                 "engine",
+                                 "--model",
+                                 model,
+                                 "--batch",
+                                 "1",
+                                 "--prefill-chunk-tokens",
+                                 "16",
+                                 "--prompt-tokens",
+                                 "6",
+                                 "--completion-tokens",
+                                 "2",
+                                 "--repetitions",
+                                 "1",
+                                 "--weight-cache",
+                                 "off",
+                                 "--json",
+                                 ON_CARD,
+                                 NULL};
+    const char *without[sizeof words / sizeof words[0] + 1];
+    memcpy(without, words, sizeof words);
+    without[sizeof words / sizeof words[0] - 1] = "--no-graphs";
+    without[sizeof words / sizeof words[0]] = NULL;
+    emulation_fail_call("cudaGraphLaunch", 1, CUDA_LAUNCH_FAILURE);
+    assert_int_equal(run_command_finish(run_command_start(words), &run), COMMAND_EXIT_NO_DEVICE);
+    run_command_assert_said(&run, "graph: the device failed");
+    run_well(without);
+    reset_device();
+}
+
 static char *write_text(void) {
     char *path = test_tmp_path("text.txt");
     FILE *file = fopen(path, "w");
@@ -93,8 +131,7 @@ static void refuses_fast_on_a_cpu_by_its_exit_code(void **state) {
 }
 
 static int write_model(void **state) {
-    emulation_reset(test_seed()); /* what a child finds */
-    emulation_set_memory(DEVICE_BYTES);
+    reset_device();
     model = tiny_llama_write(&(struct tiny_llama_options){.layers = 1});
     return model == NULL;
 }
@@ -108,5 +145,6 @@ TEST_MAIN_WITH(write_model, free_model,
                cmocka_unit_test(generates_under_fast_and_says_by_whose_arithmetic),
                cmocka_unit_test(sizes_a_model_under_fast_among_the_others),
                cmocka_unit_test(measures_the_engine_for_several_batches),
+               cmocka_unit_test(measures_decode_steps_by_graphs_unless_told_otherwise),
                cmocka_unit_test(compares_a_policy_with_fast),
                cmocka_unit_test(refuses_fast_on_a_cpu_by_its_exit_code))
