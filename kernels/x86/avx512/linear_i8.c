@@ -7,10 +7,20 @@
 
 /* ---------------------------------------------------------------- kernels */
 
+/* From so many rows on a tile is worth dividing: few tiles are then shared evenly, too. */
+#define LINEAR_I8_PARTED_ROWS 24u
+
 struct linear_i8_job {
     const struct linear_i8_args *args;
     struct reference_weight_view view;
     uint32_t others; /* threads beside one */
+    uint32_t parts;  /* of a tile's rows, for as many threads */
+};
+
+/* A group of rows, in nearly equal blocks, so that none is left with one. */
+struct linear_i8_rows {
+    uint32_t first, count, blocks;
+    int32_t start[AVX512_I8_BLOCK];
 };
 
 /* The outputs of panel `panel` that exist, of row t: sums to floats as canonical_dequantize. */
@@ -57,9 +67,9 @@ linear_i8_tile(const struct linear_i8_job *job, uint32_t tile, uint32_t first, u
 
 /* Instances by the number of rows. */
 static inline __attribute__((always_inline)) void
-linear_i8_rows(const struct linear_i8_job *job, uint32_t tile, uint32_t first, uint32_t t,
-               const int32_t *start, struct avx512_i8_ahead ahead, uint32_t rows,
-               const uint32_t panels) {
+linear_i8_few(const struct linear_i8_job *job, uint32_t tile, uint32_t first, uint32_t t,
+              const int32_t *start, struct avx512_i8_ahead ahead, uint32_t rows,
+              const uint32_t panels) {
     switch (rows) {
     case 1: linear_i8_tile(job, tile, first, t, start, ahead, 1, panels); break;
     case 2: linear_i8_tile(job, tile, first, t, start, ahead, 2, panels); break;
@@ -72,15 +82,12 @@ linear_i8_rows(const struct linear_i8_job *job, uint32_t tile, uint32_t first, u
 
 /* ---------------------------------------------------------------- launchers */
 
-/* What is fetched beside block `block` of `blocks` of rows of tile `tile`: a share of the next tile
- * of the range, so that memory does not idle while the blocks after the first find theirs in the
- * cache. After the last comes the first of the range that this thread will claim if all are equally
- * fast. A single block reads as fast as memory serves. */
-static struct avx512_i8_ahead linear_i8_ahead(const struct linear_i8_job *job, uint32_t begin,
-                                              uint32_t end, uint32_t tile, uint32_t block,
-                                              uint32_t blocks) {
+/* What is fetched beside the block-th block of rows of a tile that a thread has, of `blocks`: a share
+ * of tile `next`, so that memory does not idle while the blocks after the first find theirs in the
+ * cache. A single block reads as fast as memory serves. */
+static struct avx512_i8_ahead linear_i8_ahead(const struct linear_i8_job *job, uint32_t next,
+                                              uint32_t block, uint32_t blocks) {
     const struct weight_form *form = &job->args->weight->form;
-    uint32_t next = tile + 1 < end ? tile + 1 : end + job->others * (end - begin);
     uint32_t shares = blocks < 4 ? 2 : 4; /* a step has four lines */
     if (blocks == 1 || block >= shares || next >= avx512_tiles(form->n)) {
         return (struct avx512_i8_ahead){(const char *)job->args->x.q, 0, 0};
@@ -94,31 +101,46 @@ static struct avx512_i8_ahead linear_i8_ahead(const struct linear_i8_job *job, u
     };
 }
 
-/* Rows first .. first + rows - 1, in nearly equal blocks, so that none is left with one. */
-static void linear_i8_group(const struct linear_i8_job *job, uint32_t begin, uint32_t end,
-                            uint32_t first, uint32_t rows) {
-    int32_t start[AVX512_I8_BLOCK];
-    uint32_t k = job->args->weight->form.k, blocks = (rows - 1) / AVX512_I8_ROWS + 1;
-    for (uint32_t r = 0; r < rows; r++) {
-        start[r] = avx512_i8_start(job->args->x.q + (size_t)(first + r) * k, k);
-    }
-    for (uint32_t tile = begin; tile < end; tile++) {
-        uint32_t panels = avx512_tile_panels(job->args->weight->form.n, tile), r = 0;
-        for (uint32_t b = 0; b < blocks; b++) {
-            uint32_t count = rows / blocks + (b < rows % blocks);
-            const struct avx512_i8_ahead ahead = linear_i8_ahead(job, begin, end, tile, b, blocks);
-            if (panels == AVX512_I8_PANELS) {
-                linear_i8_rows(job, tile, 0, first + r, start + r, ahead, count, AVX512_I8_PANELS);
-            } else {
-                for (uint32_t p = 0; p < panels; p++) {
-                    linear_i8_rows(job, tile, p, first + r, start + r, ahead, count, 1);
-                }
+/* Blocks `block` .. block_end - 1 of the rows over a tile. */
+static void linear_i8_blocks(const struct linear_i8_job *job, const struct linear_i8_rows *rows,
+                             uint32_t tile, uint32_t next, uint32_t block, uint32_t block_end) {
+    uint32_t panels = avx512_tile_panels(job->args->weight->form.n, tile);
+    uint32_t least = rows->count / rows->blocks, more = rows->count % rows->blocks;
+    for (uint32_t b = block; b < block_end; b++) {
+        uint32_t r = b * least + (b < more ? b : more), count = least + (b < more);
+        const struct avx512_i8_ahead ahead =
+            linear_i8_ahead(job, next, b - block, block_end - block);
+        if (panels == AVX512_I8_PANELS) {
+            linear_i8_few(job, tile, 0, rows->first + r, rows->start + r, ahead, count,
+                          AVX512_I8_PANELS);
+        } else {
+            for (uint32_t p = 0; p < panels; p++) {
+                linear_i8_few(job, tile, p, rows->first + r, rows->start + r, ahead, count, 1);
             }
-            r += count;
         }
     }
 }
 
+/* Items begin .. end - 1 for a group of rows. After the last tile of a range comes the first of the
+ * range that this thread will claim if all are equally fast. */
+static void linear_i8_group(const struct linear_i8_job *job, uint32_t begin, uint32_t end,
+                            uint32_t first, uint32_t count) {
+    struct linear_i8_rows rows = {first, count, (count - 1) / AVX512_I8_ROWS + 1, {0}};
+    uint32_t k = job->args->weight->form.k, parts = job->parts, item = begin;
+    for (uint32_t r = 0; r < count; r++) {
+        rows.start[r] = avx512_i8_start(job->args->x.q + (size_t)(first + r) * k, k);
+    }
+    while (item < end) {
+        uint32_t tile = item / parts, left = (tile + 1) * parts - item;
+        uint32_t item_end = left < end - item ? item + left : end;
+        uint32_t next = item_end < end ? item_end : end + job->others * (end - begin);
+        linear_i8_blocks(job, &rows, tile, next / parts, rows.blocks * (item % parts) / parts,
+                         rows.blocks * (item_end - tile * parts) / parts);
+        item = item_end;
+    }
+}
+
+/* Item: so many parts of the blocks of rows for one tile. */
 static void linear_i8_range(void *context, uint32_t begin, uint32_t end, uint32_t worker) {
     (void)worker;
     const struct linear_i8_job *job = context;
@@ -139,9 +161,10 @@ enum kernels_status avx512_linear_i8(struct device *device, const struct linear_
     }
     struct linear_i8_job job = {
         args, reference_weight_view_of(args->weight, avx512_weight_values_bytes(form)),
-        pool_threads(cpu_device_pool(device)) - 1};
+        pool_threads(cpu_device_pool(device)) - 1, args->rows < LINEAR_I8_PARTED_ROWS ? 1 : 2};
     /* A tile is 64 K bytes from memory, at some 30 a nanosecond, and 64 K products a row. */
     uint64_t cost = (uint64_t)form->k * 2u + (uint64_t)args->rows * form->k / 3u;
-    pool_run_ranges(cpu_device_pool(device), linear_i8_range, &job, avx512_tiles(form->n), cost);
+    pool_run_ranges(cpu_device_pool(device), linear_i8_range, &job,
+                    avx512_tiles(form->n) * job.parts, cost / job.parts);
     return KERNELS_OK;
 }
