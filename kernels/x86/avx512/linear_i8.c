@@ -82,7 +82,7 @@ linear_i8_few(const struct linear_i8_job *job, uint32_t tile, uint32_t first, ui
 
 /* ---------------------------------------------------------------- launchers */
 
-/* What is fetched beside the block-th block of rows of a tile that a thread has, of `blocks`: a share
+/* What is fetched beside block `block` of the `blocks` of rows that a thread has of a tile: a share
  * of tile `next`, so that memory does not idle while the blocks after the first find theirs in the
  * cache. A single block reads as fast as memory serves. */
 static struct avx512_i8_ahead linear_i8_ahead(const struct linear_i8_job *job, uint32_t next,
