@@ -12,6 +12,7 @@
 
 #include "kernels/device.h"
 #include "kernels/ops.h"
+#include "tests/bench/values.h"
 
 struct bench {
     clockid_t clock;
@@ -70,7 +71,10 @@ static struct weight packed(struct bench *bench, enum element_type type, uint32_
         exit(1);
     }
     for (size_t i = 0; i < (size_t)n * k * element_bytes(type); i++) {
-        values[i] = (uint8_t)(i * 2654435761u >> 13 & 0x3Fu); /* also finite as f16 and f32 */
+        values[i] = (uint8_t)(i * 2654435761u >> 13 & 0x3Fu); /* finite as f16 and f32 */
+    }
+    if (type == ELEMENT_I8) {
+        values_weights((int8_t *)values, n, k);
     }
     const struct weight_source source = {.values = values, .scale = scale};
     char err[256];
@@ -103,8 +107,15 @@ static void linear(struct bench *bench, enum element_type type, uint32_t n, uint
         }
         float *x = floats(bench, (size_t)t * k), *y = floats(bench, (size_t)t * n);
         struct quantized q = {memory(bench, (size_t)t * k), floats(bench, t), NULL, NULL};
-        memset(q.q, 5, (size_t)t * k);
-        const struct linear_i8_args i8 = {.x = q, .weight = &weight, .y = y, .rows = t};
+        values_rows(q.q, t, k);
+        const struct kernels_shape shape = {.rows_max = t, .n_max = n, .k_max = k};
+        size_t bytes = bench->ops->workspace_bytes(bench->device, KERNEL_OP_linear_i8, &shape);
+        const struct linear_i8_args i8 = {
+            .x = q,
+            .weight = &weight,
+            .y = y,
+            .workspace = {bytes > 0 ? memory(bench, bytes) : NULL, bytes},
+            .rows = t};
         const struct linear_f32_args f32 = {.x = x, .weight = &weight, .y = y, .rows = t};
         double s = type == ELEMENT_I8 ? best_s(bench, run_linear_i8, &i8)
                                       : best_s(bench, run_linear_f32, &f32);
@@ -120,6 +131,7 @@ static void linear(struct bench *bench, enum element_type type, uint32_t n, uint
         device_free(bench->device, DEVICE_MEMORY, y);
         device_free(bench->device, DEVICE_MEMORY, q.q);
         device_free(bench->device, DEVICE_MEMORY, q.scale);
+        device_free(bench->device, DEVICE_MEMORY, i8.workspace.data);
     }
     device_free(bench->device, DEVICE_MEMORY, weight.packed);
 }

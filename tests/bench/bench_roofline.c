@@ -13,6 +13,7 @@
 #include "kernels/cpu_device.h"
 #include "kernels/ops.h"
 #include "tests/bench/limits.h"
+#include "tests/bench/values.h"
 
 #define READ_BYTES ((size_t)256 << 20)
 #define READ_TILE_BYTES ((size_t)1 << 20)
@@ -118,7 +119,10 @@ static struct weight packed(const struct roofline *roofline, enum element_type t
         exit(1);
     }
     for (size_t i = 0; i < (size_t)n * k * element_bytes(type); i++) {
-        values[i] = (uint8_t)(i * 2654435761u >> 13 & 0x3Fu); /* also finite as f16 and f32 */
+        values[i] = (uint8_t)(i * 2654435761u >> 13 & 0x3Fu); /* finite as f16 and f32 */
+    }
+    if (type == ELEMENT_I8) {
+        values_weights((int8_t *)values, n, k);
     }
     const struct weight_source source = {.values = values, .scale = scale};
     char err[256];
@@ -136,13 +140,19 @@ static double linear_s(const struct roofline *roofline, const struct weight *wei
     const struct weight_form *form = &weights[0].form;
     float *x = memory(roofline, (size_t)rows * form->k * sizeof *x, 0);
     float *y = memory(roofline, (size_t)rows * form->n * sizeof *y, 0);
-    struct quantized q = {.q = memory(roofline, (size_t)rows * form->k, 5),
+    struct quantized q = {.q = memory(roofline, (size_t)rows * form->k, 0),
                           .scale = memory(roofline, rows * sizeof(float), 0)};
+    const struct kernels_shape shape = {.rows_max = rows, .n_max = form->n, .k_max = form->k};
+    size_t bytes = roofline->ops->workspace_bytes(roofline->device, KERNEL_OP_linear_i8, &shape);
+    const struct kernels_workspace workspace = {bytes > 0 ? memory(roofline, bytes, 0) : NULL,
+                                                bytes};
+    values_rows(q.q, rows, form->k);
     double best = 1e9;
     for (int i = 0; i < 7; i++) {
         double begin = now_s();
         for (uint32_t w = 0; w < count; w++) {
-            const struct linear_i8_args i8 = {.x = q, .weight = &weights[w], .y = y, .rows = rows};
+            const struct linear_i8_args i8 = {
+                .x = q, .weight = &weights[w], .y = y, .workspace = workspace, .rows = rows};
             const struct linear_f32_args f32 = {
                 .x = x, .weight = &weights[w], .y = y, .rows = rows};
             must(form->type == ELEMENT_I8 ? roofline->ops->linear_i8(roofline->device, &i8)
@@ -152,7 +162,7 @@ static double linear_s(const struct roofline *roofline, const struct weight *wei
         double took = now_s() - begin;
         best = took < best ? took : best;
     }
-    void *const blocks[] = {x, y, q.q, q.scale};
+    void *const blocks[] = {x, y, q.q, q.scale, workspace.data};
     for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++) {
         device_free(roofline->device, DEVICE_MEMORY, blocks[i]);
     }
@@ -228,6 +238,8 @@ int main(int argc, char **argv) {
         int8 = tera(&roofline, "vpsignb vpmaddubsw vpmaddwd vpaddd", limits_int8_sign);
         int8 = larger(int8, tera(&roofline, "vpxor vpmaddubsw vpmaddwd vpaddd", limits_int8_xor));
         int8 = larger(int8, tera(&roofline, "vpmaddwd vpaddd of 16 bits", limits_int8_wide));
+        int8 = larger(
+            int8, tera(&roofline, "vpmaddubsw vpaddw, vpmaddwd vpaddd of four", limits_int8_group));
     }
     double fma = tera(&roofline, "FMA", is_512 ? limits_fma_512 : limits_fma_256);
     kernels(&roofline, int8, fma, read_rate(&roofline));

@@ -57,6 +57,34 @@ LIMITS_INT8(limits_int8_sign, LIMITS_SIGN)
 LIMITS_INT8(limits_int8_xor, LIMITS_XOR)
 LIMITS_INT8(limits_int8_wide, LIMITS_WIDE)
 
+/* A round is four steps, so a quarter as many. */
+__attribute__((target("avx2"))) double limits_int8_group(void) {
+    __m256i sum[6], w = _mm256_set1_epi8(3), x = _mm256_set1_epi8(5);
+    const __m256i one = _mm256_set1_epi16(1);
+    for (int i = 0; i < 6; i++) {
+        sum[i] = _mm256_setzero_si256();
+    }
+    for (int i = 0; i < LIMITS_ROUNDS / 4; i++) {
+        __m256i pairs[6], t;
+        for (int j = 0; j < 6; j++) {
+            __asm__ volatile("vpmaddubsw %1, %2, %0" : "=x"(pairs[j]) : "x"(w), "x"(x));
+        }
+        for (int step = 1; step < 4; step++) {
+            for (int j = 0; j < 6; j++) {
+                __asm__ volatile("vpmaddubsw %2, %3, %0\n\tvpaddw %0, %1, %1"
+                                 : "=&x"(t), "+x"(pairs[j])
+                                 : "x"(w), "x"(x));
+            }
+        }
+        for (int j = 0; j < 6; j++) {
+            __asm__ volatile("vpmaddwd %2, %1, %1\n\tvpaddd %1, %0, %0"
+                             : "+x"(sum[j]), "+x"(pairs[j])
+                             : "x"(one));
+        }
+    }
+    return 2.0 * 6 * 4 * 32 * (LIMITS_ROUNDS / 4);
+}
+
 __attribute__((target("avx2,fma"))) double limits_fma_256(void) {
     __m256 sum[12], w = _mm256_set1_ps(1.5f), x = _mm256_setzero_ps();
     for (int i = 0; i < 12; i++) {

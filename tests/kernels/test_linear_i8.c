@@ -3,6 +3,12 @@
 
 #include <string.h>
 
+static struct kernels_workspace workspace_of(const struct kernel_test *test,
+                                             const struct kernel_int8_shape *s) {
+    const struct kernels_shape shape = {.rows_max = s->rows, .n_max = s->n, .k_max = s->k};
+    return kernel_test_workspace(test, KERNEL_OP_linear_i8, &shape);
+}
+
 /* gemm_i8, dequantize of its sums, and linear_i8 of one problem. */
 static void check(const struct kernel_test *test, const struct kernel_int8 *p) {
     const struct kernel_int8_shape *s = &p->shape;
@@ -19,10 +25,15 @@ static void check(const struct kernel_test *test, const struct kernel_int8 *p) {
     assert_int_equal(test->ops->dequantize(test->device, &dequantize), KERNELS_OK);
     kernel_test_same_floats(y, p->y, outputs, test->label);
     memset(y, 0xFF, outputs * sizeof(float));
-    const struct linear_i8_args linear = {
-        .x = p->x, .weight = &weight, .residual = residual, .y = y, .rows = s->rows};
+    const struct linear_i8_args linear = {.x = p->x,
+                                          .weight = &weight,
+                                          .residual = residual,
+                                          .y = y,
+                                          .workspace = workspace_of(test, s),
+                                          .rows = s->rows};
     assert_int_equal(test->ops->linear_i8(test->device, &linear), KERNELS_OK);
     kernel_test_same_floats(y, p->y, outputs, test->label);
+    kernel_test_free(linear.workspace.data);
     kernel_test_free(sum);
     kernel_test_free(y);
     kernel_test_weight_free(test, &weight);
@@ -108,6 +119,26 @@ static void body_extremes(const struct kernel_test *test) {
 
 static void is_exact_where_pairs_come_near_16_bits(void **state) {
     kernel_test_each(body_extremes);
+}
+
+/* Stretches of small and of large inputs and weights: sums that come near 16 bits in some groups of
+ * steps, in single steps elsewhere, and not at all in others. */
+static void body_uneven(const struct kernel_test *test) {
+    uint64_t random = test_seed() + 9;
+    for (uint32_t i = 0; i < 40; i++) {
+        try_shape(test,
+                  (struct kernel_int8_shape){.rows = kernel_test_between(&random, 1, 13),
+                                             .n = kernel_test_between(&random, 1, 60),
+                                             .k = kernel_test_between(&random, 1, 400),
+                                             .uneven = true,
+                                             .activation = ACTIVATION_PER_TOKEN,
+                                             .residual = i % 2 == 0},
+                  &random);
+    }
+}
+
+static void is_exact_where_inputs_and_weights_are_uneven(void **state) {
+    kernel_test_each(body_uneven);
 }
 
 /* One value throughout, so that nothing cancels on the way: the largest sums there are. */
@@ -196,10 +227,15 @@ static void body_in_place(const struct kernel_test *test) {
     struct kernel_int8 p;
     kernel_int8_init(&p, &shape, &random);
     struct weight weight = kernel_int8_weight(test, &p);
-    const struct linear_i8_args args = {
-        .x = p.x, .weight = &weight, .residual = p.residual, .y = p.residual, .rows = 6};
+    const struct linear_i8_args args = {.x = p.x,
+                                        .weight = &weight,
+                                        .residual = p.residual,
+                                        .y = p.residual,
+                                        .workspace = workspace_of(test, &shape),
+                                        .rows = 6};
     assert_int_equal(test->ops->linear_i8(test->device, &args), KERNELS_OK);
     kernel_test_same_floats(p.residual, p.y, 6 * 37, test->label);
+    kernel_test_free(args.workspace.data);
     kernel_test_weight_free(test, &weight);
     kernel_int8_deinit(&p);
 }
@@ -304,6 +340,7 @@ static void refuses_arguments_that_break_the_contract(void **state) {
 TEST_MAIN(cmocka_unit_test(is_exact_for_1_to_17_rows), cmocka_unit_test(is_exact_for_many_rows),
           cmocka_unit_test(is_exact_for_shapes_of_no_round_number),
           cmocka_unit_test(is_exact_where_pairs_come_near_16_bits),
+          cmocka_unit_test(is_exact_where_inputs_and_weights_are_uneven),
           cmocka_unit_test(is_exact_for_the_largest_weights_and_inputs_throughout),
           cmocka_unit_test(is_exact_for_zero_points_groups_and_static_scales),
           cmocka_unit_test(is_exact_for_the_longest_sums),

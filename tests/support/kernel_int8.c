@@ -9,6 +9,17 @@ static int8_t kernel_int8_value(uint64_t *random, bool extreme, int low) {
     return (int8_t)(low + (int)(test_random(random) % (unsigned)(128 - low)));
 }
 
+/* Makes stretches of 16 of a row smaller by whole parts. */
+static void kernel_int8_make_uneven(int8_t *row, uint32_t k, uint64_t *random) {
+    for (uint32_t i = 0; i < k; i += 16) {
+        int divisor = 1 << kernel_test_between(random, 0, 4);
+        int more = (int)kernel_test_between(random, 1, 3);
+        for (uint32_t j = i; j < k && j < i + 16; j++) {
+            row[j] = (int8_t)(row[j] / divisor / more);
+        }
+    }
+}
+
 static void kernel_int8_fill(struct kernel_int8 *p, uint64_t *random) {
     const struct kernel_int8_shape *s = &p->shape;
     /* Per token and symmetric means within -127 .. 127; everything else may reach -128. */
@@ -23,7 +34,13 @@ static void kernel_int8_fill(struct kernel_int8 *p, uint64_t *random) {
     for (size_t i = 0; i < (size_t)s->rows * s->k; i++) {
         p->x.q[i] = kernel_int8_value(random, s->extreme, low);
     }
+    for (uint32_t n = 0; s->uneven && n < s->n; n++) {
+        kernel_int8_make_uneven(p->weights + (size_t)n * s->k, s->k, random);
+    }
     for (uint32_t t = 0; t < s->rows; t++) {
+        if (s->uneven) {
+            kernel_int8_make_uneven(p->x.q + (size_t)t * s->k, s->k, random);
+        }
         p->x.scale[t] = kernel_test_float(random, 0.001f, 0.1f);
         p->x.sum[t] = 0;
         for (uint32_t k = 0; k < s->k; k++) {

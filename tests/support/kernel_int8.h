@@ -10,6 +10,7 @@ struct kernel_int8_shape {
     uint32_t rows, n, k, group_size;
     enum activation_kind activation;
     bool weight_zero_point, activation_zero_point, bias, residual;
+    bool uneven;  /* stretches of 16 inputs, each with its own largest value; so are weights */
     bool extreme; /* weights of -128 and +-127, activations of +-127 only */
 };
 

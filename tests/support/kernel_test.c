@@ -58,6 +58,12 @@ void *kernel_test_alloc(size_t bytes) {
     return memory;
 }
 
+struct kernels_workspace kernel_test_workspace(const struct kernel_test *test, enum kernel_op op,
+                                               const struct kernels_shape *shape) {
+    size_t bytes = test->ops->workspace_bytes(test->device, op, shape);
+    return (struct kernels_workspace){bytes > 0 ? kernel_test_alloc(bytes) : NULL, bytes};
+}
+
 void kernel_test_free(void *memory) {
     if (memory == NULL) {
         return;

@@ -24,6 +24,10 @@ void kernel_test_each_of(const char *test_case, void (*body)(const struct kernel
 void *kernel_test_alloc(size_t bytes);
 void kernel_test_free(void *memory); /* accepts NULL */
 
+/* Of what `op` needs for calls of that size; its data goes to kernel_test_free. */
+struct kernels_workspace kernel_test_workspace(const struct kernel_test *test, enum kernel_op op,
+                                               const struct kernels_shape *shape);
+
 /* Uniform in [low, high]. */
 float kernel_test_float(uint64_t *random, float low, float high);
 void kernel_test_floats(uint64_t *random, float *x, size_t count);

@@ -29,6 +29,8 @@ enum kernels_status avx2_attention(struct device *device, const struct attention
 enum kernels_status avx2_head_logits(struct device *device, const struct head_logits_args *args);
 enum kernels_status avx2_head_sample(struct device *device, const struct head_sample_args *args);
 
+/* Of a call with so many rows of so many inputs. */
+size_t avx2_linear_i8_workspace_bytes(uint32_t rows, uint32_t k);
 size_t avx2_workspace_bytes(const struct device *device, enum kernel_op op,
                             const struct kernels_shape *shape);
 enum kernels_status avx2_weight_packed_bytes(const struct weight_form *form, size_t *bytes,

@@ -20,7 +20,10 @@ enum kernels_status avx2_head_sample(struct device *device, const struct head_sa
 
 size_t avx2_workspace_bytes(const struct device *device, enum kernel_op op,
                             const struct kernels_shape *shape) {
-    return op == KERNEL_OP_head_sample
-               ? avx2_shortcut_bytes(pool_threads(cpu_device_pool(device)), shape)
-               : reference_workspace_bytes(device, op, shape);
+    switch (op) {
+    case KERNEL_OP_linear_i8: return avx2_linear_i8_workspace_bytes(shape->rows_max, shape->k_max);
+    case KERNEL_OP_head_sample:
+        return avx2_shortcut_bytes(pool_threads(cpu_device_pool(device)), shape);
+    default: return reference_workspace_bytes(device, op, shape);
+    }
 }

@@ -60,13 +60,14 @@ static inline __attribute__((always_inline)) void avx2_i8_rows_step(const int8_t
     }
 }
 
-/* out[r] = sums of the panel's 16 outputs for row r, whose inputs are at q + r * k. */
+/* Few rows, straight from where they are (many: int8_block.h).
+ * out[r] = sums of the panel's 16 outputs for row r, whose inputs are at q + r * k. */
 static inline __attribute__((always_inline)) void avx2_i8_panel(const int8_t *panel, uint32_t k,
                                                                 const int8_t *q,
                                                                 const uint32_t rows,
                                                                 __m256i out[][2]) {
     const __m256i *start = (const __m256i *)(const void *)panel;
-    const int8_t *weights = panel + AVX2_PANEL_START_BYTES;
+    const int8_t *weights = panel + avx2_panel_weights(k);
     __m256i sum[AVX2_I8_ROWS][2];
 #pragma GCC unroll 3
     for (uint32_t r = 0; r < rows; r++) {

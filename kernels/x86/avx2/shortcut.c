@@ -35,6 +35,7 @@ struct shortcut {
     float *scale;  /* [2 * SHORTCUT_ROWS] */
     float *ends;   /* [2 * SHORTCUT_ROWS, V]: the two products, then lower and upper ends */
     float *most;   /* [SHORTCUT_ROWS, stretches] */
+    struct kernels_workspace linear; /* of the two products */
     struct shortcut_row rows[SHORTCUT_ROWS];
     uint32_t row_count;
 };
@@ -62,6 +63,7 @@ static size_t shortcut_place(char *base, uint32_t vocabulary, uint32_t dim,
         2 * SHORTCUT_ROWS * (size_t)vocabulary * sizeof(float),
         SHORTCUT_ROWS * (size_t)shortcut_stretches(vocabulary) * sizeof(float),
         SHORTCUT_ROWS * (size_t)shortcut_panels_max(vocabulary) * sizeof(uint32_t),
+        avx2_linear_i8_workspace_bytes(2 * SHORTCUT_ROWS, dim),
     };
     char *piece[sizeof bytes / sizeof bytes[0]];
     size_t used = 0;
@@ -78,6 +80,7 @@ static size_t shortcut_place(char *base, uint32_t vocabulary, uint32_t dim,
             shortcut->rows[g].panels =
                 (uint32_t *)(void *)piece[4] + (size_t)g * shortcut_panels_max(vocabulary);
         }
+        shortcut->linear = (struct kernels_workspace){piece[5], bytes[5]};
     }
     return used;
 }
@@ -327,6 +330,7 @@ static enum kernels_status shortcut_group(struct shortcut *shortcut) {
     const struct linear_i8_args linear = {.x = {.q = shortcut->q, .scale = shortcut->scale},
                                           .weight = &shortcut->args->sketch->weight,
                                           .y = shortcut->ends,
+                                          .workspace = shortcut->linear,
                                           .rows = 2 * shortcut->row_count};
     enum kernels_status status = shortcut->tier->linear_i8(shortcut->device, &linear);
     if (status != KERNELS_OK) {

@@ -39,10 +39,40 @@ enum kernels_status avx2_weight_pack_by(const struct weight_form *form,
     return status;
 }
 
+/* The largest unsigned input for which no part of a sum over these weights leaves 16 bits. */
+static uint8_t avx2_limit(const int32_t of_sign[2]) {
+    int32_t most = of_sign[0] > of_sign[1] ? of_sign[0] : of_sign[1];
+    int32_t limit = most > 0 ? INT16_MAX / most : UINT8_MAX;
+    return (uint8_t)(limit < UINT8_MAX ? limit : UINT8_MAX);
+}
+
+static void avx2_lower(uint8_t *limit, uint8_t to) {
+    *limit = *limit < to ? *limit : to;
+}
+
+/* Lowers a panel's limits to what the weights of one more output allow. A 16-bit lane sees two
+ * neighbours of each step. */
+static void avx2_lower_limits(const int8_t *values, uint32_t k_count, uint8_t *limits) {
+    for (uint32_t lane = 0; lane < AVX2_STEP; lane += 2) {
+        int32_t group[2] = {0};
+        for (uint32_t k = lane; k < k_count; k += AVX2_STEP) {
+            int32_t step[2] = {0};
+            for (uint32_t i = k; i < k + 2 && i < k_count; i++) {
+                step[values[i] < 0] += values[i] < 0 ? -values[i] : values[i];
+            }
+            group[0] = (k % AVX2_GROUP < AVX2_STEP ? 0 : group[0]) + step[0];
+            group[1] = (k % AVX2_GROUP < AVX2_STEP ? 0 : group[1]) + step[1];
+            avx2_lower(&limits[0], avx2_limit(step));
+            avx2_lower(&limits[1 + k / AVX2_GROUP], avx2_limit(group));
+        }
+    }
+}
+
 static void avx2_pack_output(const struct weight_form *form, const int8_t *values, uint32_t n,
                              uint8_t *packed) {
     uint8_t *panel = packed + (n / REFERENCE_PANEL) * avx2_panel_bytes(form->k);
-    uint8_t *to = panel + AVX2_PANEL_START_BYTES + (size_t)(n % REFERENCE_PANEL) * AVX2_STEP;
+    uint8_t *limits = panel + AVX2_PANEL_START_BYTES;
+    uint8_t *to = panel + avx2_panel_weights(form->k) + (size_t)(n % REFERENCE_PANEL) * AVX2_STEP;
     int32_t start = 0; /* the sum of |w| over negative weights: see int8.h */
     for (uint32_t k = 0; k < form->k; k++) {
         to[(size_t)(k / AVX2_STEP) * REFERENCE_PANEL * AVX2_STEP + k % AVX2_STEP] =
@@ -50,6 +80,10 @@ static void avx2_pack_output(const struct weight_form *form, const int8_t *value
         start -= values[k] < 0 ? values[k] : 0;
     }
     memcpy(panel + (size_t)(n % REFERENCE_PANEL) * sizeof start, &start, sizeof start);
+    if (n % REFERENCE_PANEL == 0) {
+        memset(limits, UINT8_MAX, 1u + avx2_groups(form->k));
+    }
+    avx2_lower_limits(values, form->k, limits);
 }
 
 enum kernels_status avx2_weight_packed_bytes(const struct weight_form *form, size_t *bytes,

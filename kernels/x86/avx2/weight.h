@@ -2,9 +2,13 @@
  *
  * Only the plain form: symmetric weights, one scale an output, symmetric activations per token
  * (which never reach -128, so that a weight of -128 is exact: see int8.h). Panels of 16 outputs,
- * one after the other: first what each output's sum starts from, i32 [16] (int8.h), then its
- * weights, [ceil(K/4), 16, 4]: a step reads four inputs of 16 outputs as one cache line. Other
- * sections as in the reference; other forms in the reference's layout, for the reference's
+ * one after the other, each of three parts that begin at a cache line:
+ *   starts   i32 [16]                 what each output's sum starts from (int8.h)
+ *   limits   u8 [1 + G]               of unsigned inputs (int8_block.h): one for a step alone
+ *                                     anywhere in the panel, then one for each group of steps
+ *   weights  i8 [G, 4, 16, 4]         G = ceil(K/16) groups of four steps; a step reads four inputs
+ *                                     of 16 outputs as one cache line; zero past K
+ * Other sections as in the reference; other forms in the reference's layout, for the reference's
  * kernels. */
 #ifndef SOLFLEET_KERNELS_X86_AVX2_WEIGHT_H
 #define SOLFLEET_KERNELS_X86_AVX2_WEIGHT_H
@@ -13,7 +17,10 @@
 
 #define AVX2_STEP 4u /* inputs of a step */
 #define AVX2_STEP_BYTES (AVX2_STEP * REFERENCE_PANEL)
-#define AVX2_PANEL_START_BYTES 64u /* of what the sums of a panel start from */
+#define AVX2_GROUP_STEPS 4u
+#define AVX2_GROUP (AVX2_GROUP_STEPS * AVX2_STEP) /* inputs of a group */
+#define AVX2_GROUP_BYTES (AVX2_GROUP_STEPS * AVX2_STEP_BYTES)
+#define AVX2_PANEL_START_BYTES 64u
 
 static inline bool avx2_takes(const struct weight_form *form) {
     return form->type == ELEMENT_I8 && form->activation == ACTIVATION_PER_TOKEN &&
@@ -24,8 +31,17 @@ static inline uint32_t avx2_steps(uint32_t k) {
     return k / AVX2_STEP + (k % AVX2_STEP != 0);
 }
 
+static inline uint32_t avx2_groups(uint32_t k) {
+    return k / AVX2_GROUP + (k % AVX2_GROUP != 0);
+}
+
+/* Where the weights of a panel begin. */
+static inline size_t avx2_panel_weights(uint32_t k) {
+    return AVX2_PANEL_START_BYTES + ((1u + avx2_groups(k) + 63u) & ~(size_t)63u);
+}
+
 static inline size_t avx2_panel_bytes(uint32_t k) {
-    return AVX2_PANEL_START_BYTES + (size_t)avx2_steps(k) * AVX2_STEP_BYTES;
+    return avx2_panel_weights(k) + (size_t)avx2_groups(k) * AVX2_GROUP_BYTES;
 }
 
 static inline size_t avx2_weight_values_bytes(const struct weight_form *form) {
