@@ -3,7 +3,7 @@
 #include "kernels/x86/avx2/avx2.h"
 #include "kernels/x86/avx2/shortcut.h"
 
-#define SHORTCUT_ROWS_MAX 4u
+#define SHORTCUT_ROWS_MAX 32u
 
 enum kernels_status avx2_head_logits(struct device *device, const struct head_logits_args *args) {
     const struct linear_f32_args linear = {

@@ -13,15 +13,19 @@
 #define SHORTCUT_ROWS 16u /* a slice: what is looked at together, so that memory is bounded */
 #define SHORTCUT_TOP_K_MAX 256u
 #define SHORTCUT_STRETCH 64u /* logits of which the largest lower end is kept */
+#define SHORTCUT_LANES 16u
 #define SHORTCUT_WHOLE_SHARE \
-    8                         /* with more than this part of the panels left, take the head whole */
+    8 /* with more than this part of the panels left, take the head whole */
+/* Of the second rounding: what it leaves is then small beside what the weights' rounding leaves, and
+ * kernels are at their best with small inputs. */
+#define SHORTCUT_SECOND_LEVELS 15.0f
 #define SHORTCUT_FINITE 1e30f /* logits below are far from any overflow */
 
 /* A sampled row on its way. */
 struct shortcut_row {
-    uint32_t row;                  /* of the call */
     float by_norm, by_error;       /* what the bound takes of |w| and |w - c| */
-    bool is_whole;                 /* too many logits may matter, or the bound is none */
+    bool is_taken;                 /* the shortcut is open to it */
+    bool is_whole;                 /* is not, or too many logits may matter, or the bound is none */
     uint32_t *panels, panel_count; /* that hold a logit that may matter, ascending */
 };
 
@@ -30,14 +34,13 @@ struct shortcut {
     const struct head_sample_args *args;
     const struct avx2_shortcut_tier *tier;
     uint32_t vocabulary, dim, panel_count, panels_max, stretch_count;
-    float *logits; /* [rows of the slice, V] */
-    int8_t *q;     /* [2 * SHORTCUT_ROWS, D]: both roundings of a row, one after the other */
-    float *scale;  /* [2 * SHORTCUT_ROWS] */
-    float *ends;   /* [2 * SHORTCUT_ROWS, V]: the two products, then lower and upper ends */
-    float *most;   /* [SHORTCUT_ROWS, stretches] */
+    float *low;   /* [rows, V]: the first product, then lower ends, then logits */
+    float *high;  /* [rows, V] behind it: the second product, then upper ends */
+    int8_t *q;    /* [2, rows, D]: first, then second roundings; 0 of rows that are not taken */
+    float *scale; /* [2, rows] */
+    float *most;  /* [rows, stretches] */
     struct kernels_workspace linear; /* of the two products */
     struct shortcut_row rows[SHORTCUT_ROWS];
-    uint32_t row_count;
 };
 
 /* ---------------------------------------------------------------- workspace */
@@ -54,16 +57,20 @@ static uint32_t shortcut_stretches(uint32_t vocabulary) {
     return (vocabulary - 1) / SHORTCUT_STRETCH + 1;
 }
 
-/* Gives the pieces of the workspace behind the logits; with base NULL only their bytes. */
-static size_t shortcut_place(char *base, uint32_t vocabulary, uint32_t dim,
+static size_t shortcut_logits_bytes(uint32_t rows, uint32_t vocabulary) {
+    return (size_t)rows * vocabulary * sizeof(float);
+}
+
+/* Gives the pieces of the workspace for a slice of `rows` rows; with base NULL only their bytes. */
+static size_t shortcut_place(char *base, uint32_t rows, uint32_t vocabulary, uint32_t dim,
                              struct shortcut *shortcut) {
     const size_t bytes[] = {
-        2 * SHORTCUT_ROWS * (size_t)dim,
-        2 * SHORTCUT_ROWS * sizeof(float),
-        2 * SHORTCUT_ROWS * (size_t)vocabulary * sizeof(float),
-        SHORTCUT_ROWS * (size_t)shortcut_stretches(vocabulary) * sizeof(float),
-        SHORTCUT_ROWS * (size_t)shortcut_panels_max(vocabulary) * sizeof(uint32_t),
-        avx2_linear_i8_workspace_bytes(2 * SHORTCUT_ROWS, dim),
+        2 * shortcut_logits_bytes(rows, vocabulary),
+        2 * rows * (size_t)dim,
+        2 * rows * sizeof(float),
+        rows * (size_t)shortcut_stretches(vocabulary) * sizeof(float),
+        rows * (size_t)shortcut_panels_max(vocabulary) * sizeof(uint32_t),
+        avx2_linear_i8_workspace_bytes(2 * rows, dim),
     };
     char *piece[sizeof bytes / sizeof bytes[0]];
     size_t used = 0;
@@ -72,29 +79,27 @@ static size_t shortcut_place(char *base, uint32_t vocabulary, uint32_t dim,
         used += shortcut_align(bytes[i]);
     }
     if (base != NULL) {
-        shortcut->q = (int8_t *)piece[0];
-        shortcut->scale = (float *)(void *)piece[1];
-        shortcut->ends = (float *)(void *)piece[2];
+        shortcut->low = (float *)(void *)piece[0];
+        shortcut->high = shortcut->low + (size_t)rows * vocabulary;
+        shortcut->q = (int8_t *)piece[1];
+        shortcut->scale = (float *)(void *)piece[2];
         shortcut->most = (float *)(void *)piece[3];
-        for (uint32_t g = 0; g < SHORTCUT_ROWS; g++) {
-            shortcut->rows[g].panels =
-                (uint32_t *)(void *)piece[4] + (size_t)g * shortcut_panels_max(vocabulary);
+        for (uint32_t s = 0; s < rows; s++) {
+            shortcut->rows[s].panels =
+                (uint32_t *)(void *)piece[4] + (size_t)s * shortcut_panels_max(vocabulary);
         }
         shortcut->linear = (struct kernels_workspace){piece[5], bytes[5]};
     }
     return used;
 }
 
-static size_t shortcut_logits_bytes(uint32_t rows, uint32_t vocabulary) {
-    return shortcut_align((size_t)rows * vocabulary * sizeof(float));
-}
-
-/* Of a slice; sampling comes last and takes the place of what is then done with. */
+/* Of a slice; sampling comes last and takes the place of all but the logits. */
 static size_t shortcut_bytes(uint32_t threads, uint32_t rows, uint32_t vocabulary, uint32_t dim) {
-    size_t sample = reference_sample_bytes(threads, vocabulary);
-    size_t scratch = shortcut_place(NULL, vocabulary, dim, NULL);
-    return shortcut_logits_bytes(rows < SHORTCUT_ROWS ? rows : SHORTCUT_ROWS, vocabulary) +
-           (sample > scratch ? sample : scratch);
+    uint32_t slice = rows < SHORTCUT_ROWS ? rows : SHORTCUT_ROWS;
+    size_t sample = shortcut_align(shortcut_logits_bytes(slice, vocabulary)) +
+                    reference_sample_bytes(threads, vocabulary);
+    size_t scratch = shortcut_place(NULL, slice, vocabulary, dim, NULL);
+    return sample > scratch ? sample : scratch;
 }
 
 size_t avx2_shortcut_bytes(uint32_t threads, const struct kernels_shape *shape) {
@@ -111,13 +116,15 @@ struct shortcut_norms {
     double x, first, second, both, rest;
 };
 
-static void shortcut_round(const float *x, uint32_t dim, int8_t *q, float *scale) {
+/* Rounds to -levels .. levels, at most 127. */
+static void shortcut_round(const float *x, uint32_t dim, float levels, int8_t *q, float *scale) {
     struct canonical_quantizer quantizer =
         canonical_quantize_symmetric(canonical_amax_bits(x, dim));
+    float fewer = levels / 127.0f;
     for (uint32_t k = 0; k < dim; k++) {
-        q[k] = canonical_q_symmetric(x[k], quantizer.factor);
+        q[k] = canonical_q_symmetric(x[k], quantizer.factor * fewer);
     }
-    *scale = quantizer.scale;
+    *scale = quantizer.scale / fewer;
 }
 
 static void shortcut_measure(const float *x, const int8_t *first, const int8_t *second,
@@ -147,20 +154,25 @@ static void shortcut_bound(const struct shortcut_norms *norms, uint32_t dim,
 
 static void shortcut_round_tile(void *context, uint32_t tile, uint32_t worker) {
     struct shortcut *shortcut = context;
-    struct shortcut_row *row = &shortcut->rows[tile];
-    uint32_t dim = shortcut->dim;
-    const float *x = shortcut->args->x + (size_t)row->row * dim;
-    float *rest = cpu_device_row(shortcut->device, worker);
-    int8_t *first = shortcut->q + (size_t)2 * tile * dim, *second = first + dim;
-    float *scale = shortcut->scale + (size_t)2 * tile;
+    uint32_t dim = shortcut->dim, rows = shortcut->args->rows;
+    const float *x = shortcut->args->x + (size_t)tile * dim;
+    float *rest = cpu_device_row(shortcut->device, worker), scale[2] = {0};
+    int8_t *first = shortcut->q + (size_t)tile * dim, *second = first + (size_t)rows * dim;
     struct shortcut_norms norms;
-    shortcut_round(x, dim, first, &scale[0]);
-    for (uint32_t k = 0; k < dim; k++) {
-        rest[k] = fmaf(-(float)first[k], scale[0], x[k]);
+    if (!shortcut->rows[tile].is_taken) {
+        memset(first, 0, dim);
+        memset(second, 0, dim);
+    } else {
+        shortcut_round(x, dim, 127.0f, first, &scale[0]);
+        for (uint32_t k = 0; k < dim; k++) {
+            rest[k] = fmaf(-(float)first[k], scale[0], x[k]);
+        }
+        shortcut_round(rest, dim, SHORTCUT_SECOND_LEVELS, second, &scale[1]);
+        shortcut_measure(x, first, second, scale, dim, &norms);
+        shortcut_bound(&norms, dim, &shortcut->rows[tile]);
     }
-    shortcut_round(rest, dim, second, &scale[1]);
-    shortcut_measure(x, first, second, scale, dim, &norms);
-    shortcut_bound(&norms, dim, row);
+    shortcut->scale[tile] = scale[0];
+    shortcut->scale[rows + tile] = scale[1];
 }
 
 /* ---------------------------------------------------------------- which logits can matter */
@@ -181,15 +193,29 @@ static bool shortcut_ends(const struct head_sketch *sketch, const struct shortcu
     return beyond == 0;
 }
 
+/* Largest of each stretch, in lanes that need not wait for each other. */
 static void shortcut_stretch_most(const float *low, uint32_t vocabulary, float *most) {
     for (uint32_t begin = 0; begin < vocabulary; begin += SHORTCUT_STRETCH) {
-        uint32_t end =
-            vocabulary - begin < SHORTCUT_STRETCH ? vocabulary : begin + SHORTCUT_STRETCH;
-        float largest = low[begin];
-        for (uint32_t n = begin + 1; n < end; n++) {
-            largest = low[n] > largest ? low[n] : largest;
+        uint32_t left = vocabulary - begin,
+                 width = left < SHORTCUT_STRETCH ? left : SHORTCUT_STRETCH;
+        const float *from = low + begin;
+        float lane[SHORTCUT_LANES];
+        for (uint32_t l = 0; l < SHORTCUT_LANES; l++) {
+            lane[l] = from[l < width ? l : 0];
         }
-        most[begin / SHORTCUT_STRETCH] = largest;
+        uint32_t whole = width - width % SHORTCUT_LANES;
+        for (uint32_t n = 0; n < whole; n += SHORTCUT_LANES) {
+            for (uint32_t l = 0; l < SHORTCUT_LANES; l++) {
+                lane[l] = from[n + l] > lane[l] ? from[n + l] : lane[l];
+            }
+        }
+        for (uint32_t n = whole; n < width; n++) {
+            lane[0] = from[n] > lane[0] ? from[n] : lane[0];
+        }
+        for (uint32_t l = 1; l < SHORTCUT_LANES; l++) {
+            lane[0] = lane[l] > lane[0] ? lane[l] : lane[0];
+        }
+        most[begin / SHORTCUT_STRETCH] = lane[0];
     }
 }
 
@@ -250,18 +276,19 @@ static uint32_t shortcut_first(const struct sample_params *params, uint32_t s) {
 
 /* The largest lower ends of stretches are so many different logits' lower ends: the k-th of them is
  * not above the k-th largest logit. */
-static bool shortcut_select(struct shortcut *shortcut, uint32_t tile) {
-    struct shortcut_row *row = &shortcut->rows[tile];
+static bool shortcut_select(struct shortcut *shortcut, uint32_t s) {
+    struct shortcut_row *row = &shortcut->rows[s];
     const struct sample_params *params = &shortcut->args->params;
-    uint32_t vocabulary = shortcut->vocabulary, first = shortcut_first(params, row->row);
-    float *low = shortcut->ends + (size_t)2 * tile * vocabulary, *high = low + vocabulary;
-    float *most = shortcut->most + (size_t)tile * shortcut->stretch_count;
+    uint32_t vocabulary = shortcut->vocabulary, first = shortcut_first(params, s);
+    float *low = shortcut->low + (size_t)s * vocabulary;
+    float *high = shortcut->high + (size_t)s * vocabulary;
+    float *most = shortcut->most + (size_t)s * shortcut->stretch_count;
     if (first > shortcut->stretch_count ||
         !shortcut_ends(shortcut->args->sketch, row, vocabulary, low, high)) {
         return false;
     }
-    reference_sample_penalize(params, row->row, low, vocabulary);
-    reference_sample_penalize(params, row->row, high, vocabulary);
+    reference_sample_penalize(params, s, low, vocabulary);
+    reference_sample_penalize(params, s, high, vocabulary);
     shortcut_stretch_most(low, vocabulary, most);
     return shortcut_collect(shortcut, high, shortcut_kth(most, shortcut->stretch_count, first),
                             row);
@@ -271,8 +298,8 @@ static void shortcut_select_tile(void *context, uint32_t tile, uint32_t worker) 
     (void)worker;
     struct shortcut *shortcut = context;
     struct shortcut_row *row = &shortcut->rows[tile];
-    float *logits = shortcut->logits + (size_t)row->row * shortcut->vocabulary;
-    row->is_whole = !shortcut_select(shortcut, tile);
+    float *logits = shortcut->low + (size_t)tile * shortcut->vocabulary;
+    row->is_whole = !row->is_taken || !shortcut_select(shortcut, tile);
     if (row->is_whole) {
         row->panel_count = 0;
         return;
@@ -288,15 +315,14 @@ static void shortcut_select_tile(void *context, uint32_t tile, uint32_t worker) 
 static void shortcut_exact_tile(void *context, uint32_t tile, uint32_t worker) {
     (void)worker;
     const struct shortcut *shortcut = context;
-    for (uint32_t g = 0; g < shortcut->row_count; g++) {
-        const struct shortcut_row *row = &shortcut->rows[g];
+    for (uint32_t s = 0; s < shortcut->args->rows; s++) {
+        const struct shortcut_row *row = &shortcut->rows[s];
         uint32_t tiles = (row->panel_count + AVX2_HEAD_PANELS - 1) / AVX2_HEAD_PANELS;
         if (tile < tiles) {
             uint32_t begin = tile * AVX2_HEAD_PANELS, left = row->panel_count - begin;
-            avx2_head_panels(shortcut->args->weight,
-                             shortcut->args->x + (size_t)row->row * shortcut->dim,
+            avx2_head_panels(shortcut->args->weight, shortcut->args->x + (size_t)s * shortcut->dim,
                              row->panels + begin, left < AVX2_HEAD_PANELS ? left : AVX2_HEAD_PANELS,
-                             shortcut->logits + (size_t)row->row * shortcut->vocabulary);
+                             shortcut->low + (size_t)s * shortcut->vocabulary);
             return;
         }
         tile -= tiles;
@@ -313,42 +339,34 @@ static enum kernels_status shortcut_whole(const struct shortcut *shortcut, uint3
     }
     const struct head_logits_args head = {.x = shortcut->args->x + (size_t)begin * shortcut->dim,
                                           .weight = shortcut->args->weight,
-                                          .logits = shortcut->logits +
-                                                    (size_t)begin * shortcut->vocabulary,
+                                          .logits =
+                                              shortcut->low + (size_t)begin * shortcut->vocabulary,
                                           .rows = end - begin};
     return shortcut->tier->head_logits(shortcut->device, &head);
 }
 
-/* The logits that matter of shortcut->rows. */
-static enum kernels_status shortcut_group(struct shortcut *shortcut) {
+/* The logits that matter of the rows that are taken. */
+static enum kernels_status shortcut_few(struct shortcut *shortcut) {
     struct pool *pool = cpu_device_pool(shortcut->device);
-    uint32_t tiles = 0;
-    if (shortcut->row_count == 0) {
-        return KERNELS_OK;
-    }
-    pool_run(pool, shortcut_round_tile, shortcut, shortcut->row_count);
+    uint32_t rows = shortcut->args->rows, tiles = 0;
+    pool_run(pool, shortcut_round_tile, shortcut, rows);
     const struct linear_i8_args linear = {.x = {.q = shortcut->q, .scale = shortcut->scale},
                                           .weight = &shortcut->args->sketch->weight,
-                                          .y = shortcut->ends,
+                                          .y = shortcut->low,
                                           .workspace = shortcut->linear,
-                                          .rows = 2 * shortcut->row_count};
+                                          .rows = 2 * rows};
     enum kernels_status status = shortcut->tier->linear_i8(shortcut->device, &linear);
     if (status != KERNELS_OK) {
         return status;
     }
-    pool_run(pool, shortcut_select_tile, shortcut, shortcut->row_count);
-    for (uint32_t g = 0; g < shortcut->row_count; g++) {
-        tiles += (shortcut->rows[g].panel_count + AVX2_HEAD_PANELS - 1) / AVX2_HEAD_PANELS;
+    pool_run(pool, shortcut_select_tile, shortcut, rows);
+    for (uint32_t s = 0; s < rows; s++) {
+        tiles += (shortcut->rows[s].panel_count + AVX2_HEAD_PANELS - 1) / AVX2_HEAD_PANELS;
     }
     if (tiles > 0) {
         pool_run(pool, shortcut_exact_tile, shortcut, tiles);
     }
-    for (uint32_t g = 0; g < shortcut->row_count && status == KERNELS_OK; g++) {
-        const struct shortcut_row *row = &shortcut->rows[g];
-        status = row->is_whole ? shortcut_whole(shortcut, row->row, row->row + 1) : KERNELS_OK;
-    }
-    shortcut->row_count = 0;
-    return status;
+    return KERNELS_OK;
 }
 
 static bool shortcut_takes(const struct shortcut *shortcut, uint32_t s) {
@@ -357,24 +375,25 @@ static bool shortcut_takes(const struct shortcut *shortcut, uint32_t s) {
            canonical_amax_bits(x, shortcut->dim) < CANONICAL_INF_BITS;
 }
 
+/* Rows that are not taken go the short way with the others, for nothing: only where they are few. */
 static enum kernels_status shortcut_logits(struct shortcut *shortcut) {
     enum kernels_status status = KERNELS_OK;
-    uint32_t rows = shortcut->args->rows, whole = 0; /* rows since `whole` are taken whole */
+    uint32_t rows = shortcut->args->rows, taken = 0, begin = 0; /* rows since `begin` are whole */
+    for (uint32_t s = 0; s < rows; s++) {
+        shortcut->rows[s].is_taken = shortcut_takes(shortcut, s);
+        shortcut->rows[s].is_whole = true;
+        taken += shortcut->rows[s].is_taken;
+    }
+    if (taken > rows / 2) {
+        status = shortcut_few(shortcut);
+    }
     for (uint32_t s = 0; s < rows && status == KERNELS_OK; s++) {
-        if (!shortcut_takes(shortcut, s)) {
-            continue;
-        }
-        status = shortcut_whole(shortcut, whole, s);
-        whole = s + 1;
-        shortcut->rows[shortcut->row_count++].row = s;
-        if (shortcut->row_count == SHORTCUT_ROWS && status == KERNELS_OK) {
-            status = shortcut_group(shortcut);
+        if (!shortcut->rows[s].is_whole) {
+            status = shortcut_whole(shortcut, begin, s);
+            begin = s + 1;
         }
     }
-    if (status == KERNELS_OK) {
-        status = shortcut_whole(shortcut, whole, rows);
-    }
-    return status == KERNELS_OK ? shortcut_group(shortcut) : status;
+    return status == KERNELS_OK ? shortcut_whole(shortcut, begin, rows) : status;
 }
 
 static bool shortcut_sketch_fits(const struct head_sketch *sketch, const struct weight_form *head) {
@@ -412,21 +431,20 @@ static enum kernels_status shortcut_slice(struct device *device,
                                 .dim = form->k,
                                 .panel_count = reference_panels(form->n),
                                 .panels_max = shortcut_panels_max(form->n),
-                                .stretch_count = shortcut_stretches(form->n),
-                                .logits = args->workspace.data};
-    size_t logits_bytes = shortcut_logits_bytes(args->rows, form->n);
-    char *scratch = (char *)args->workspace.data + logits_bytes;
-    (void)shortcut_place(scratch, form->n, form->k, &shortcut);
+                                .stretch_count = shortcut_stretches(form->n)};
+    (void)shortcut_place(args->workspace.data, args->rows, form->n, form->k, &shortcut);
     enum kernels_status status = shortcut_logits(&shortcut);
     if (status != KERNELS_OK) {
         return status;
     }
-    const struct sample_args sample = {.logits = shortcut.logits,
+    size_t logits_bytes = shortcut_align(shortcut_logits_bytes(args->rows, form->n));
+    const struct sample_args sample = {.logits = shortcut.low,
                                        .vocabulary = form->n,
                                        .params = args->params,
                                        .token = args->token,
                                        .bad = args->bad,
-                                       .workspace = {scratch, args->workspace.bytes - logits_bytes},
+                                       .workspace = {(char *)args->workspace.data + logits_bytes,
+                                                     args->workspace.bytes - logits_bytes},
                                        .rows = args->rows};
     return reference_sample(device, &sample);
 }
