@@ -401,7 +401,7 @@ check-tsan:                                       ## our own threads under Threa
 	  ONLY=$(subst $(space),$(comma),$(strip $(TSAN_TESTS)))
 
 check-emulation:                                  ## CUDA sources under the emulation in 8 orders, ASan and UBSan
-	$(Q)SOLFLEET_CUDA_SHUFFLES=8 $(SUBMAKE) run-tests VARIANT=asan SLOWNESS=4 SUITES=cuda_emulation \
+	$(Q)SOLFLEET_CUDA_SHUFFLES=8 $(SUBMAKE) run-tests VARIANT=asan SLOWNESS=8 SUITES=cuda_emulation \
 	  ONLY=$(subst $(space),$(comma),$(patsubst tests/cuda_emulation/test_%,%,$(basename $(SRC_emulation_tests))))
 
 check-clients: deps                               ## the clients of ops/clients, in Java and JavaScript

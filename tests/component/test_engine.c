@@ -8,37 +8,13 @@
 
 #include "tests/support/engine_contract.h"
 #include "tests/support/test.h"
+#include "tests/support/tiny_engine.h"
 #include "tests/support/tiny_llama.h"
 
-static char *tiny_path;
-
-static int write_model(void **state) {
-    tiny_path = tiny_llama_write(NULL);
-    return tiny_path == NULL;
-}
-
-static int free_model(void **state) {
-    free(tiny_path);
-    return 0;
-}
-
-static struct engine *open_engine(const struct engine_options *options) {
-    char err[512] = "";
-    struct engine *engine = NULL;
-    if (engine_open(options, &engine, err, sizeof err) != ENGINE_OK) {
-        fail_msg("engine_open: %s", err);
-    }
-    return engine;
-}
-
 static struct engine_options default_options(void) {
-    return (struct engine_options){.model_path = tiny_path,
-                                   .device = "cpu",
-                                   .cpu_tier = "reference",
-                                   .threads = 1,
-                                   .max_queue_delay_ms = -1,
-                                   .max_model_len = 512,
-                                   .poison_pages = true};
+    struct engine_options options = tiny_engine_options();
+    options.max_model_len = 512;
+    return options;
 }
 
 struct engine *contract_open(uint32_t tickets_max, int64_t delay_ms, struct clock *clock) {
@@ -47,7 +23,7 @@ struct engine *contract_open(uint32_t tickets_max, int64_t delay_ms, struct cloc
     options.max_queue_size = tickets_max - options.max_batch_size;
     options.max_queue_delay_ms = delay_ms;
     options.clock = clock;
-    return open_engine(&options);
+    return tiny_engine_open(&options);
 }
 
 /* ---------------------------------------------------------------- the same answer everywhere */
@@ -55,7 +31,8 @@ struct engine *contract_open(uint32_t tickets_max, int64_t delay_ms, struct cloc
 enum { MATRIX_JOBS = 32, MATRIX_TOKENS = 24 };
 
 /* Prompts of 3 to 200 tokens; every kind of sampling, penalties included. */
-static struct job matrix_job(int i) {
+static struct job matrix_job(uint32_t number) {
+    int i = (int)number;
     char id[32], prompt[256];
     static const int lengths[] = {3, 11, 16, 17, 31, 33, 48, 64, 90, 127, 128, 200};
     int length = lengths[i % 12];
@@ -82,27 +59,14 @@ struct answers {
 
 /* All jobs at once, or one after the other. */
 static void run_matrix(struct engine_options options, bool together, struct answers *answers) {
-    struct engine *engine = open_engine(&options);
+    struct engine *engine = tiny_engine_open(&options);
     struct engine_event finished[MATRIX_JOBS];
+    tiny_engine_run(engine, matrix_job, MATRIX_JOBS, !together, finished);
     for (int i = 0; i < MATRIX_JOBS; i++) {
-        struct job_error rejected;
-        struct job job = matrix_job(i);
-        assert_int_equal(engine_submit(engine, together ? (uint64_t)i : 0, &job, &rejected),
-                         ENGINE_OK);
-        if (!together) {
-            engine_run_finish(engine, NULL, finished, 1);
-            memcpy(answers->sha256[i], finished[0].answer_sha256, SHA256_HEX_BYTES);
-            engine_run_free(finished, 1);
-        }
+        assert_int_equal(finished[i].error.code, ERROR_NONE);
+        memcpy(answers->sha256[i], finished[i].answer_sha256, SHA256_HEX_BYTES);
     }
-    if (together) {
-        engine_run_finish(engine, NULL, finished, MATRIX_JOBS);
-        for (int i = 0; i < MATRIX_JOBS; i++) {
-            assert_int_equal(finished[i].error.code, ERROR_NONE);
-            memcpy(answers->sha256[i], finished[i].answer_sha256, SHA256_HEX_BYTES);
-        }
-        engine_run_free(finished, MATRIX_JOBS);
-    }
+    engine_run_free(finished, MATRIX_JOBS);
     engine_stats(engine, &answers->stats);
     engine_close(engine);
 }
@@ -211,7 +175,7 @@ static struct job_error refused(struct engine *engine, struct job job) {
 
 static void ends_by_length_when_max_tokens_are_drawn(void **state) {
     struct engine_options options = default_options();
-    struct engine *engine = open_engine(&options);
+    struct engine *engine = tiny_engine_open(&options);
     struct engine_event event = run_job(engine, plain_job("abc", 7));
     assert_int_equal(event.finish_reason, FINISH_LENGTH);
     assert_true(event.truncated);
@@ -224,7 +188,7 @@ static void ends_by_length_when_max_tokens_are_drawn(void **state) {
 static void cuts_an_answer_to_the_room_that_the_context_leaves(void **state) {
     struct engine_options options = default_options();
     options.max_model_len = 40;
-    struct engine *engine = open_engine(&options);
+    struct engine *engine = tiny_engine_open(&options);
     struct engine_event event = run_job(engine, plain_job("abcdefghijklmnopqrstuvwxyz", 100));
     assert_int_equal(event.finish_reason, FINISH_LENGTH);
     assert_int_equal(event.usage.prompt_tokens + event.usage.completion_tokens, 40);
@@ -234,7 +198,7 @@ static void cuts_an_answer_to_the_room_that_the_context_leaves(void **state) {
 
 static void ends_at_a_stop_string_that_spans_tokens(void **state) {
     struct engine_options options = default_options();
-    struct engine *engine = open_engine(&options);
+    struct engine *engine = tiny_engine_open(&options);
     struct engine_event whole = run_job(engine, plain_job("stop here", 40));
     size_t bytes = strlen(whole.text);
     assert_true(bytes > 20);
@@ -262,7 +226,7 @@ static void ends_at_a_stop_string_that_spans_tokens(void **state) {
 
 static void ends_at_a_stop_token_and_leaves_it_out_of_the_text(void **state) {
     struct engine_options options = default_options();
-    struct engine *engine = open_engine(&options);
+    struct engine *engine = tiny_engine_open(&options);
     struct engine_event whole = run_job(engine, plain_job("stop there", 40));
     struct job job = plain_job("stop there", 40);
     /* Any ASCII byte of the text: some of them are tokens by themselves. */
@@ -286,7 +250,7 @@ static void ends_at_a_stop_token_and_leaves_it_out_of_the_text(void **state) {
 static void answers_problems_and_messages_through_the_template(void **state) {
     struct engine_options options = default_options();
     options.max_model_len = 1024;
-    struct engine *engine = open_engine(&options);
+    struct engine *engine = tiny_engine_open(&options);
     struct job job = plain_job("unused", 4);
     free(job.prompt);
     job.prompt = NULL;
@@ -305,7 +269,7 @@ static void refuses_what_can_never_run_by_field(void **state) {
     struct job_error error;
     options.max_model_len = 128;
     options.kv_cache_bytes = 1; /* as little as there can be: one page */
-    struct engine *engine = open_engine(&options);
+    struct engine *engine = tiny_engine_open(&options);
     char prompt[129];
     memset(prompt, 'x', 128);
     prompt[128] = '\0';
@@ -409,7 +373,7 @@ static void check_poisoned(const char *path, const char *policy, uint32_t chunk)
     options.model_path = path;
     options.policy = policy;
     options.prefill_chunk_tokens = chunk;
-    struct engine *engine = open_engine(&options);
+    struct engine *engine = tiny_engine_open(&options);
     run_neighbours(engine, false, good);
     run_neighbours(engine, true, mixed);
     run_neighbours(engine, false, after); /* on pages that held what is not a number */
@@ -444,7 +408,7 @@ static void keeps_the_text_so_far_of_a_job_cancelled_while_it_runs(void **state)
     struct engine_options options = default_options();
     struct engine_stats stats;
     struct job_error rejected;
-    struct engine *engine = open_engine(&options);
+    struct engine *engine = tiny_engine_open(&options);
     struct engine_event whole = run_job(engine, plain_job("cancel me", 40));
     struct job job = plain_job("cancel me", 40);
     assert_int_equal(engine_submit(engine, 5, &job, &rejected), ENGINE_OK);
@@ -484,7 +448,7 @@ static void waits_from_idle_then_lets_others_join(void **state) {
     clock_init_virtual(&clock, 0, 0);
     options.clock = &clock;
     options.max_queue_delay_ms = 50;
-    struct engine *engine = open_engine(&options);
+    struct engine *engine = tiny_engine_open(&options);
     submit_at(engine, &clock, 1, 0, 8);
     submit_at(engine, &clock, 40, 1, 8);
     engine_stats(engine, &stats);
@@ -509,7 +473,7 @@ static void counts_how_late_a_cut_for_delay_came(void **state) {
     clock_init_virtual(&clock, 0, 0);
     options.clock = &clock;
     options.max_queue_delay_ms = 50;
-    struct engine *engine = open_engine(&options);
+    struct engine *engine = tiny_engine_open(&options);
     submit_at(engine, &clock, 1, 0, 8);
     clock_advance(&clock, 57 * CLOCK_NS_PER_MS);
     engine_run_step(engine, NULL, 0);
@@ -531,7 +495,7 @@ static void starts_what_waits_at_once_when_draining(void **state) {
     clock_init_virtual(&clock, 0, 0);
     options.clock = &clock;
     options.max_queue_delay_ms = 1000000;
-    struct engine *engine = open_engine(&options);
+    struct engine *engine = tiny_engine_open(&options);
     for (uint64_t ticket = 0; ticket < 3; ticket++) {
         submit_at(engine, &clock, 1, ticket, 4);
     }
@@ -552,7 +516,7 @@ static void tells_progress_no_more_often_than_asked_and_only_when_the_last_was_t
     options.clock = &clock;
     options.progress_interval_ms = 10;
     options.max_speculative_tokens = -1; /* a token a step */
-    struct engine *engine = open_engine(&options);
+    struct engine *engine = tiny_engine_open(&options);
     struct job job = plain_job("tell me", 60);
     job.progress = JOB_PROGRESS_TEXT;
     assert_int_equal(engine_submit(engine, 0, &job, &rejected), ENGINE_OK);
@@ -587,7 +551,7 @@ static void gives_no_text_in_progress_that_asked_for_none(void **state) {
     clock_init_virtual(&clock, 0, 0);
     options.clock = &clock;
     options.progress_interval_ms = 1;
-    struct engine *engine = open_engine(&options);
+    struct engine *engine = tiny_engine_open(&options);
     for (uint64_t ticket = 0; ticket < 2; ticket++) {
         struct job job = plain_job("tell me", 60);
         job.progress = ticket == 0 ? JOB_PROGRESS_TOKENS : JOB_PROGRESS_OFF;
@@ -607,7 +571,7 @@ static void gives_no_text_in_progress_that_asked_for_none(void **state) {
 static void describes_itself_and_what_it_reserved(void **state) {
     struct engine_options options = default_options();
     struct engine_info info;
-    struct engine *engine = open_engine(&options);
+    struct engine *engine = tiny_engine_open(&options);
     engine_info(engine, &info);
     assert_string_equal(info.policy, "int8");
     assert_string_equal(info.tier, "reference");
@@ -620,7 +584,7 @@ static void describes_itself_and_what_it_reserved(void **state) {
 }
 
 TEST_MAIN_WITH(
-    write_model, free_model, ENGINE_CONTRACT_TESTS,
+    tiny_engine_write_model, tiny_engine_free_model, ENGINE_CONTRACT_TESTS,
     cmocka_unit_test(gives_the_same_answers_alone_batched_chunked_and_threaded_on_every_tier),
     cmocka_unit_test(gives_the_same_answers_everywhere_in_f32_and_f16_too),
     cmocka_unit_test(ends_by_length_when_max_tokens_are_drawn),

@@ -3,18 +3,14 @@
  * which kernels. Each run's counters say that what it is about did happen. On a tiny random
  * Llama. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "engine/engine.h"
 #include "engine/forward.h"
-#include "tests/support/engine_run.h"
 #include "tests/support/test.h"
-#include "tests/support/tiny_llama.h"
+#include "tests/support/tiny_engine.h"
 
 enum { JOBS = 32, TOKENS = 36, POSITIONS = 256, LONGEST = 200 };
-
-static char *tiny_path;
 
 /* ---------------------------------------------------------------- what the tap sees */
 
@@ -107,38 +103,24 @@ struct way {
 
 static void run_jobs(struct engine *engine, bool is_alone) {
     struct engine_event finished[JOBS];
-    for (uint32_t i = 0; i < JOBS; i++) {
-        struct job_error rejected;
-        struct job job = job_of(i);
-        assert_int_equal(engine_submit(engine, is_alone ? 0 : i, &job, &rejected), ENGINE_OK);
-        if (is_alone) {
-            engine_run_finish(engine, NULL, finished, 1);
-            engine_run_free(finished, 1);
-        }
-    }
-    if (!is_alone) {
-        engine_run_finish(engine, NULL, finished, JOBS);
-        engine_run_free(finished, JOBS);
-    }
+    tiny_engine_run(engine, job_of, JOBS, is_alone, finished);
+    engine_run_free(finished, JOBS);
 }
 
 static enum engine_status open_way(const struct way *way, const struct forward_tap *tap,
                                    struct engine **engine) {
-    struct engine_options options = {.model_path = tiny_path,
-                                     .policy = way->policy,
-                                     .device = "cpu",
-                                     .cpu_tier = way->tier,
-                                     .threads = way->threads,
-                                     .max_queue_delay_ms = -1,
-                                     .max_model_len = POSITIONS,
-                                     .prefill_chunk_tokens = way->chunk,
-                                     .max_batch_size = way->max_running,
-                                     .max_running = way->max_running,
-                                     .max_speculative_tokens = way->drafts > 0 ? way->drafts : -1,
-                                     .repetition_cycles = -1,
-                                     .kv_cache_bytes = (size_t)way->pages * way->page_bytes,
-                                     .poison_pages = true,
-                                     .tap = tap};
+    struct engine_options options = tiny_engine_options();
+    options.policy = way->policy;
+    options.cpu_tier = way->tier;
+    options.threads = way->threads;
+    options.max_model_len = POSITIONS;
+    options.prefill_chunk_tokens = way->chunk;
+    options.max_batch_size = way->max_running;
+    options.max_running = way->max_running;
+    options.max_speculative_tokens = way->drafts > 0 ? way->drafts : -1;
+    options.repetition_cycles = -1;
+    options.kv_cache_bytes = (size_t)way->pages * way->page_bytes;
+    options.tap = tap;
     char err[512];
     return engine_open(&options, engine, err, sizeof err);
 }
@@ -264,7 +246,6 @@ static void check_tier(const char *tier, size_t policy_count) {
 
 static void gives_the_same_logits_in_every_situation_by_the_reference_kernels(void **state) {
     check_tier("reference", 2); /* slow; the others are mixed of these */
-    ;
 }
 
 static void gives_the_same_logits_in_every_situation_by_avx2(void **state) {
@@ -298,17 +279,7 @@ static void sees_other_logits_of_another_policy(void **state) {
     }
 }
 
-static int write_model(void **state) {
-    tiny_path = tiny_llama_write(NULL);
-    return tiny_path == NULL;
-}
-
-static int free_model(void **state) {
-    free(tiny_path);
-    return 0;
-}
-
-TEST_MAIN_WITH(write_model, free_model,
+TEST_MAIN_WITH(tiny_engine_write_model, tiny_engine_free_model,
                cmocka_unit_test(gives_the_same_logits_in_every_situation_by_the_reference_kernels),
                cmocka_unit_test(gives_the_same_logits_in_every_situation_by_avx2),
                cmocka_unit_test(gives_the_same_logits_in_every_situation_by_avx512),

@@ -5,43 +5,29 @@
 #include <string.h>
 
 #include "engine/engine_real.h"
-#include "tests/support/engine_run.h"
 #include "tests/support/test.h"
-#include "tests/support/tiny_llama.h"
+#include "tests/support/tiny_engine.h"
 
 enum { PAGE = 16, PAGE_BYTES = 4096 }; /* of the tiny model under `int8` */
 
-static char *tiny_path;
-
-static int write_model(void **state) {
-    tiny_path = tiny_llama_write(NULL);
-    return tiny_path == NULL;
+/* With `pages` KV pages; 0: as many as could be wanted. */
+static struct engine_options options_of(uint32_t pages, uint32_t max_running) {
+    struct engine_options options = tiny_engine_options();
+    options.cpu_tier = NULL; /* the processor's own */
+    options.max_model_len = 1024;
+    options.max_running = max_running;
+    options.max_batch_size = max_running;
+    options.kv_cache_bytes = pages * PAGE_BYTES;
+    return options;
 }
 
-static int free_model(void **state) {
-    free(tiny_path);
-    return 0;
-}
-
-/* An engine with `pages` KV pages; 0: as many as could be wanted. */
 static struct engine *open_engine(uint32_t pages, uint32_t max_running, bool prefix_cache) {
-    struct engine_options options = {.model_path = tiny_path,
-                                     .device = "cpu",
-                                     .threads = 1,
-                                     .max_queue_delay_ms = -1,
-                                     .max_model_len = 1024,
-                                     .max_running = max_running,
-                                     .max_batch_size = max_running,
-                                     .poison_pages = true,
-                                     .prefix_cache_off = !prefix_cache,
-                                     .kv_cache_bytes = pages * PAGE_BYTES};
+    struct engine_options options = options_of(pages, max_running);
     char err[512] = "";
-    struct engine *engine = NULL;
     struct engine_stats stats;
     bool worked;
-    if (engine_open(&options, &engine, err, sizeof err) != ENGINE_OK) {
-        fail_msg("engine_open: %s", err);
-    }
+    options.prefix_cache_off = !prefix_cache;
+    struct engine *engine = tiny_engine_open(&options);
     struct job_error rejected;
     struct job job = engine_run_job("first", "x", 1); /* so that there are statistics */
     assert_int_equal(engine_submit(engine, 0, &job, &rejected), ENGINE_OK);
@@ -283,24 +269,14 @@ static void note_event(struct told *told, const struct engine_event *event) {
 }
 
 static void takes_nothing_back_of_what_it_told_when_it_computes_again(void **state) {
-    struct engine_options options = {.model_path = tiny_path,
-                                     .device = "cpu",
-                                     .threads = 1,
-                                     .max_queue_delay_ms = -1,
-                                     .max_model_len = 1024,
-                                     .max_running = 2,
-                                     .max_batch_size = 2,
-                                     .progress_interval_ms = 1,
-                                     .poison_pages = true,
-                                     .kv_cache_bytes = 10 * PAGE_BYTES};
+    struct engine_options options = options_of(10, 2);
     struct clock clock;
-    char err[512] = "";
-    struct engine *engine = NULL;
     static struct told told[2];
     struct engine_stats stats;
     clock_init_virtual(&clock, 0, 0);
     options.clock = &clock;
-    assert_int_equal(engine_open(&options, &engine, err, sizeof err), ENGINE_OK);
+    options.progress_interval_ms = 1;
+    struct engine *engine = tiny_engine_open(&options);
     for (int i = 0; i < 2; i++) {
         struct job job = job_of(i, 20, 100, "a");
         job.progress = JOB_PROGRESS_TEXT;
@@ -419,7 +395,8 @@ static void keeps_exact_books_under_random_submits_cancels_and_preemptions(void 
     engine_close(engine);
 }
 
-TEST_MAIN_WITH(write_model, free_model, cmocka_unit_test(computes_the_beginning_of_a_prompt_once),
+TEST_MAIN_WITH(tiny_engine_write_model, tiny_engine_free_model,
+               cmocka_unit_test(computes_the_beginning_of_a_prompt_once),
                cmocka_unit_test(computes_all_of_every_prompt_when_told_to),
                cmocka_unit_test(never_shows_a_tenant_that_another_had_the_same_prompt),
                cmocka_unit_test(shares_the_programs_own_beginning_with_every_tenant_and_no_more),

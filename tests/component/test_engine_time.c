@@ -6,45 +6,22 @@
 #include <string.h>
 
 #include "engine/engine_real.h"
-#include "tests/support/engine_run.h"
 #include "tests/support/test.h"
-#include "tests/support/tiny_llama.h"
+#include "tests/support/tiny_engine.h"
 
 #define MS CLOCK_NS_PER_MS
 
-static char *tiny_path;
 static struct clock virtual;
 
-static int write_model(void **state) {
-    tiny_path = tiny_llama_write(NULL);
-    return tiny_path == NULL;
-}
-
-static int free_model(void **state) {
-    free(tiny_path);
-    return 0;
-}
-
 static struct engine_options default_options(void) {
+    struct engine_options options = tiny_engine_options();
     clock_init_virtual(&virtual, CLOCK_NS_PER_S, 0);
-    return (struct engine_options){.model_path = tiny_path,
-                                   .device = "cpu",
-                                   .threads = 1,
-                                   .max_queue_delay_ms = -1,
-                                   .max_model_len = 1024,
-                                   .prefill_chunk_tokens = 64,
-                                   .prefix_cache_off = true,
-                                   .poison_pages = true,
-                                   .clock = &virtual};
-}
-
-static struct engine *open_engine(const struct engine_options *options) {
-    char err[512] = "";
-    struct engine *engine = NULL;
-    if (engine_open(options, &engine, err, sizeof err) != ENGINE_OK) {
-        fail_msg("engine_open: %s", err);
-    }
-    return engine;
+    options.cpu_tier = NULL; /* the processor's own */
+    options.max_model_len = 1024;
+    options.prefill_chunk_tokens = 64;
+    options.prefix_cache_off = true;
+    options.clock = &virtual;
+    return options;
 }
 
 /* A prompt of `length` digits, that is tokens. */
@@ -93,7 +70,7 @@ static void assert_device_is_free(struct engine *engine) {
 
 static void cuts_an_answer_within_one_step_and_keeps_its_text(void **state) {
     struct engine_options options = default_options();
-    struct engine *engine = open_engine(&options);
+    struct engine *engine = tiny_engine_open(&options);
     submit(engine, 0, 20, 500, CLOCK_NS_PER_S + 10 * MS);
     for (int steps = 0; steps <= 10; steps++) {
         engine_run_step(engine, &virtual, MS);
@@ -120,7 +97,7 @@ static void calls_nothing_done_whose_deadline_passed_within_its_last_step(void *
     const struct forward_tap tap = {.context = &virtual, .see = take_time};
     struct engine_options options = default_options();
     options.tap = &tap;
-    struct engine *engine = open_engine(&options);
+    struct engine *engine = tiny_engine_open(&options);
     struct engine_event end;
     clock_init_virtual(&virtual, CLOCK_NS_PER_S, 0); /* opening took time, too */
     submit(engine, 0, 10, 1, CLOCK_NS_PER_S + 5 * MS);
@@ -150,7 +127,7 @@ static void calls_nothing_done_whose_deadline_passed_within_its_last_step(void *
 
 static void cuts_a_prompt_between_two_chunks(void **state) {
     struct engine_options options = default_options();
-    struct engine *engine = open_engine(&options);
+    struct engine *engine = tiny_engine_open(&options);
     submit(engine, 0, 900, 5, CLOCK_NS_PER_S + 3 * MS);
     for (int steps = 0; steps <= 3; steps++) {
         engine_run_step(engine, &virtual, MS);
@@ -169,7 +146,7 @@ static void cuts_a_prompt_between_two_chunks(void **state) {
 
 static void frees_the_device_of_a_cancelled_job_within_one_step(void **state) {
     struct engine_options options = default_options();
-    struct engine *engine = open_engine(&options);
+    struct engine *engine = tiny_engine_open(&options);
     struct engine_stats stats;
     static const uint32_t lengths[] = {20, 900}; /* in its answer, in its prompt */
     for (uint64_t i = 0; i < 2; i++) {
@@ -210,7 +187,7 @@ static void inject_rates(struct engine *engine, uint32_t samples) {
 
 static void refuses_at_once_what_cannot_have_a_token_in_time(void **state) {
     struct engine_options options = default_options();
-    struct engine *engine = open_engine(&options);
+    struct engine *engine = tiny_engine_open(&options);
     struct engine_stats stats;
     inject_rates(engine, 32);
     submit(engine, 0, 100, 5, CLOCK_NS_PER_S + 52 * MS);  /* half of 105 ms is more than 52 */
@@ -232,7 +209,7 @@ static void refuses_at_once_what_cannot_have_a_token_in_time(void **state) {
 static void counts_those_that_wait_before_it(void **state) {
     struct engine_options options = default_options();
     options.max_queue_delay_ms = 1000; /* so that they wait */
-    struct engine *engine = open_engine(&options);
+    struct engine *engine = tiny_engine_open(&options);
     inject_rates(engine, 32);
     submit(engine, 0, 100, 5, 0);
     submit(engine, 1, 100, 5, CLOCK_NS_PER_S + 102 * MS); /* half of 205 */
@@ -247,7 +224,7 @@ static void counts_those_that_wait_before_it(void **state) {
 
 static void refuses_nothing_before_it_has_measured_enough(void **state) {
     struct engine_options options = default_options();
-    struct engine *engine = open_engine(&options);
+    struct engine *engine = tiny_engine_open(&options);
     struct engine_event finished;
     inject_rates(engine, 31);
     submit(engine, 0, 900, 1, CLOCK_NS_PER_S + 100 * MS);
@@ -260,7 +237,7 @@ static void refuses_nothing_before_it_has_measured_enough(void **state) {
 static void measures_what_it_computes(void **state) {
     struct engine_options options = default_options();
     options.clock = NULL;
-    struct engine *engine = open_engine(&options);
+    struct engine *engine = tiny_engine_open(&options);
     const struct engine_real *real = (const struct engine_real *)engine;
     struct engine_event finished[40];
     for (uint64_t i = 0; i < 40; i++) {
@@ -280,7 +257,7 @@ static void measures_what_it_computes(void **state) {
 static void gives_short_prompts_their_first_token_while_a_long_one_is_computed(void **state) {
     enum { SHORT = 10 };
     struct engine_options options = default_options();
-    struct engine *engine = open_engine(&options);
+    struct engine *engine = tiny_engine_open(&options);
     struct engine_event finished[SHORT + 1];
     int64_t most_ns = 0;
     /* C = 64, Q = 16: ten of 50 are complete after ceil(500 / 48) = 11 steps of 1 ms. */
@@ -325,7 +302,7 @@ static int64_t first_token_after(struct engine *engine, bool behind_a_long_one) 
 static void does_so_by_the_real_clock_too(void **state) {
     struct engine_options options = default_options();
     options.clock = NULL;
-    struct engine *engine = open_engine(&options);
+    struct engine *engine = tiny_engine_open(&options);
     int64_t alone_ns = first_token_after(engine, false);
     int64_t behind_ns = first_token_after(engine, true);
     printf("    ten short prompts: %.2f ms alone, %.2f ms behind a long one\n",
@@ -333,7 +310,7 @@ static void does_so_by_the_real_clock_too(void **state) {
     engine_close(engine);
 }
 
-TEST_MAIN_WITH(write_model, free_model,
+TEST_MAIN_WITH(tiny_engine_write_model, tiny_engine_free_model,
                cmocka_unit_test(cuts_an_answer_within_one_step_and_keeps_its_text),
                cmocka_unit_test(calls_nothing_done_whose_deadline_passed_within_its_last_step),
                cmocka_unit_test(cuts_a_prompt_between_two_chunks),

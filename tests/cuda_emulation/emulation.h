@@ -49,6 +49,11 @@ struct emulation_noted {
  * call. */
 const struct emulation_noted *emulation_trace(size_t *count);
 
+/* `hook` is told of every call from now on before it does anything; NULL: no longer. */
+void emulation_watch_calls(void (*hook)(void *context, const char *name), void *context);
+/* From now on every call fails, as on a card that has fallen off its bus. */
+void emulation_lose_device(void);
+
 /* From now on the stream made as `number` (from 0) does its work as late as events allow: when the
  * host waits and no other stream can go on. -1: none, the seed decides. */
 void emulation_hold_stream(int number);

@@ -2,10 +2,13 @@
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <string>
 #include <vector>
 
 #include "tests/cuda_emulation/internal.h"
+
+#define CUBLAS_LOST 13 /* CUBLAS_STATUS_EXECUTION_FAILED */
 
 struct injected {
     std::string name; /* "" = any */
@@ -21,6 +24,11 @@ static struct {
 } report_place; /* of the thread that runs */
 static std::vector<injected> report_injected;
 static std::vector<emulation_noted> report_trace;
+static struct {
+    void (*hook)(void *context, const char *name);
+    void *context;
+} report_watch;
+static bool report_is_lost;
 static cudaError_t report_last_error;
 static size_t report_live;
 
@@ -114,8 +122,22 @@ static cudaError_t error_of(emulation_fault fault) {
     }
 }
 
+void emulation_watch_calls(void (*hook)(void *context, const char *name), void *context) {
+    report_watch = {hook, context};
+}
+
+void emulation_lose_device() {
+    report_is_lost = true;
+}
+
 int emulation_injected(const char *name) {
     report_trace.push_back({name, -1, 0});
+    if (report_watch.hook != nullptr) {
+        report_watch.hook(report_watch.context, name);
+    }
+    if (report_is_lost) {
+        return strncmp(name, "cublas", 6) == 0 ? CUBLAS_LOST : cudaErrorLaunchFailure;
+    }
     for (size_t i = 0; i < report_injected.size(); i++) {
         injected &one = report_injected[i];
         if ((one.name.empty() || one.name == name) && --one.left == 0) {
@@ -191,6 +213,7 @@ void emulation_reset(uint64_t seed) {
     report_text.clear();
     report_injected.clear();
     report_trace.clear();
+    report_is_lost = false;
     report_last_error = cudaSuccess;
     report_live = 0;
     fprintf(stderr, "cuda emulation: seed %llu\n", static_cast<unsigned long long>(seed));

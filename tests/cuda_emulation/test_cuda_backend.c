@@ -9,13 +9,11 @@
 #include "engine/engine.h"
 #include "engine/forward.h"
 #include "tests/cuda_emulation/emulation.h"
-#include "tests/support/engine_run.h"
 #include "tests/support/test.h"
+#include "tests/support/tiny_engine.h"
 #include "tests/support/tiny_llama.h"
 
-enum { JOBS = 3, CONTEXT = 64, LONGEST = 30 };
-
-static char *tiny_path;
+enum { JOBS = 3, CONTEXT = 64, LONGEST = 30, SHORT_TOKENS = 10, LONG_TOKENS = 34 };
 
 /* ---------------------------------------------------------------- what the tap sees */
 
@@ -81,8 +79,17 @@ static struct job job_of(uint32_t i, uint32_t tokens) {
     return job;
 }
 
+static struct job short_job(uint32_t i) {
+    return job_of(i, SHORT_TOKENS);
+}
+
+static struct job long_job(uint32_t i) {
+    return job_of(i, LONG_TOKENS);
+}
+
 struct way {
     const char *policy, *device;
+    struct job (*make)(uint32_t i);
     uint32_t tokens, max_running, chunk, pages, page_bytes;
     int32_t drafts; /* -1: none */
     bool is_plain;  /* no graphs */
@@ -91,7 +98,8 @@ struct way {
 
 static const struct way usual = {.policy = "int8",
                                  .device = "cuda:0",
-                                 .tokens = 10,
+                                 .make = short_job,
+                                 .tokens = SHORT_TOKENS,
                                  .max_running = JOBS,
                                  .chunk = 24,
                                  .pages = 32,
@@ -99,51 +107,33 @@ static const struct way usual = {.policy = "int8",
                                  .drafts = -1};
 
 static struct engine_options options_of(const struct way *way, const struct forward_tap *tap) {
-    return (struct engine_options){.model_path = tiny_path,
-                                   .policy = way->policy,
-                                   .device = way->device,
-                                   .cpu_tier = "reference",
-                                   .threads = 1,
-                                   .max_batch_size = way->max_running,
-                                   .max_running = way->max_running,
-                                   .prefill_chunk_tokens = way->chunk,
-                                   .max_model_len = CONTEXT,
-                                   .max_queue_size = 2 * JOBS,
-                                   .max_queue_delay_ms = -1,
-                                   .max_speculative_tokens = way->drafts,
-                                   .repetition_cycles = -1,
-                                   .poison_pages = true,
-                                   .tap = tap,
-                                   .graphs_off = way->is_plain,
-                                   .kv_cache_bytes = (size_t)way->pages * way->page_bytes};
+    struct engine_options options = tiny_engine_options();
+    options.policy = way->policy;
+    options.device = way->device;
+    options.max_batch_size = way->max_running;
+    options.max_running = way->max_running;
+    options.prefill_chunk_tokens = way->chunk;
+    options.max_model_len = CONTEXT;
+    options.max_queue_size = 2 * JOBS;
+    options.max_speculative_tokens = way->drafts;
+    options.repetition_cycles = -1;
+    options.tap = tap;
+    options.graphs_off = way->is_plain;
+    options.kv_cache_bytes = (size_t)way->pages * way->page_bytes;
+    return options;
 }
 
 static void run_jobs(struct engine *engine, const struct way *way) {
     struct engine_event finished[JOBS];
-    for (uint32_t i = 0; i < JOBS; i++) {
-        struct job_error rejected;
-        struct job job = job_of(i, way->tokens);
-        assert_int_equal(engine_submit(engine, way->is_alone ? 0 : i, &job, &rejected), ENGINE_OK);
-        if (way->is_alone) {
-            engine_run_finish(engine, NULL, finished, 1);
-            engine_run_free(finished, 1);
-        }
-    }
-    if (!way->is_alone) {
-        engine_run_finish(engine, NULL, finished, JOBS);
-        engine_run_free(finished, JOBS);
-    }
+    tiny_engine_run(engine, way->make, JOBS, way->is_alone, finished);
+    engine_run_free(finished, JOBS);
 }
 
 static void run_way(const struct way *way, struct seen *seen, struct engine_stats *stats) {
     struct forward_tap tap = {.context = seen, .see = see};
     const struct engine_options options = options_of(way, &tap);
-    struct engine *engine = NULL;
-    char err[512] = "";
     *seen = (struct seen){.is_watching = false};
-    if (engine_open(&options, &engine, err, sizeof err) != ENGINE_OK) {
-        fail_msg("%s", err);
-    }
+    struct engine *engine = tiny_engine_open(&options);
     seen->is_watching = true;
     run_jobs(engine, way);
     if (way->is_second) {
@@ -155,21 +145,23 @@ static void run_way(const struct way *way, struct seen *seen, struct engine_stat
     engine_close(engine);
 }
 
-/* On a fresh device, on which nothing is left. */
+/* On a fresh device, on which nothing is left; as often as orders are wanted. */
 static void run_on_device(const struct way *way, const struct seen *expected, const char *label,
                           struct engine_stats *stats, uint32_t *mixed_passes) {
     static uint64_t random;
     struct seen seen;
     random = random != 0 ? random : test_seed();
-    emulation_reset(test_random(&random));
-    run_way(way, &seen, stats);
-    if (emulation_is_there()) {
-        assert_string_equal(emulation_last_report(), "");
-        assert_int_equal(emulation_live_objects(), 0);
+    for (unsigned i = 0; i < emulation_shuffles(1); i++) {
+        emulation_reset(test_random(&random));
+        run_way(way, &seen, stats);
+        if (emulation_is_there()) {
+            assert_string_equal(emulation_last_report(), "");
+            assert_int_equal(emulation_live_objects(), 0);
+        }
+        assert_same(&seen, expected, label);
+        *mixed_passes = seen.mixed_passes;
+        forget(&seen);
     }
-    assert_same(&seen, expected, label);
-    *mixed_passes = seen.mixed_passes;
-    forget(&seen);
 }
 
 /* ---------------------------------------------------------------- equal bits */
@@ -242,7 +234,8 @@ static void gives_the_references_logits_after_a_preemption(void **state) {
     struct engine_stats stats;
     uint32_t mixed_passes;
     struct way way = usual;
-    way.tokens = 34; /* of 9 pages, all but one in use when a third is wanted */
+    way.make = long_job;
+    way.tokens = LONG_TOKENS; /* of 9 pages, all but one in use when a third is wanted */
     way.pages = 9;
     take_reference(way, &expected);
     run_on_device(&way, &expected, "preempted", &stats, &mixed_passes);
@@ -262,110 +255,9 @@ static void gives_the_references_logits_under_every_policy(void **state) {
     }
 }
 
-/* ---------------------------------------------------------------- failed calls */
+/* ---------------------------------------------------------------- a library that refuses */
 
-enum { CUDA_OUT_OF_MEMORY = 2, CUDA_LAUNCH_FAILURE = 719, CUBLAS_ALLOC_FAILED = 3 };
 enum { CUBLAS_EXECUTION_FAILED = 13, CUBLAS_NOT_SUPPORTED = 15 };
-
-struct failed_call {
-    const char *name;
-    unsigned nth;
-    int status;
-};
-
-static const struct way narrow = {.policy = "int8",
-                                  .device = "cuda:0",
-                                  .tokens = 10,
-                                  .max_running = 1,
-                                  .chunk = 9, /* more than 8 rows go through cuBLASLt */
-                                  .pages = 6,
-                                  .page_bytes = 4096,
-                                  .drafts = -1};
-
-/* An engine that does not open says why, and leaves nothing. */
-static void refuses_to_open_when_a_call_fails_and_leaves_nothing(void **state) {
-    static const struct failed_call calls[] = {
-        {"cudaGetDeviceCount", 1, CUDA_LAUNCH_FAILURE},
-        {"cudaSetDevice", 1, CUDA_LAUNCH_FAILURE},
-        {"cudaGetDeviceProperties", 1, CUDA_LAUNCH_FAILURE},
-        {"cudaStreamCreateWithFlags", 2, CUDA_OUT_OF_MEMORY},
-        {"cudaMemGetInfo", 1, CUDA_LAUNCH_FAILURE},
-        {"cublasLtCreate", 1, CUBLAS_ALLOC_FAILED},
-        {"cublasLtMatmulAlgoGetHeuristic", 3, CUBLAS_ALLOC_FAILED},
-        {"cudaMalloc", 1, CUDA_OUT_OF_MEMORY}, /* weights, then the regions of a pass */
-        {"cudaMalloc", 2, CUDA_OUT_OF_MEMORY},
-        {"cudaMalloc", 3, CUDA_OUT_OF_MEMORY},
-        {"cudaMalloc", 5, CUDA_OUT_OF_MEMORY},
-        {"cudaMallocHost", 1, CUDA_OUT_OF_MEMORY},
-        {"cudaMemcpyAsync", 1, CUDA_LAUNCH_FAILURE},
-        {"cudaMemcpyAsync", 7, CUDA_LAUNCH_FAILURE},
-        {"cudaDeviceSynchronize", 2, CUDA_LAUNCH_FAILURE},
-        {"launch", 1, CUDA_LAUNCH_FAILURE},
-        {"launch", 20, CUDA_OUT_OF_MEMORY},
-        {"cudaStreamBeginCapture", 1, CUDA_LAUNCH_FAILURE},
-        {"cudaStreamEndCapture", 2, CUDA_LAUNCH_FAILURE},
-        {"cudaGraphInstantiate", 1, CUDA_OUT_OF_MEMORY},
-    };
-    const struct engine_options options = options_of(&narrow, NULL);
-    for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
-        struct engine *engine = NULL;
-        char err[512] = "";
-        emulation_reset(i + 1);
-        emulation_fail_call(calls[i].name, calls[i].nth, calls[i].status);
-        enum engine_status status = engine_open(&options, &engine, err, sizeof err);
-        if (status == ENGINE_OK || err[0] == '\0' || emulation_live_objects() != 0) {
-            fail_msg("call %u of %s: status %d, %zu objects left, \"%s\"", calls[i].nth,
-                     calls[i].name, (int)status, emulation_live_objects(), err);
-        }
-        assert_null(engine);
-    }
-}
-
-/* Steps until the engine fails; its words. */
-static void fail_at_work(const struct way *way, const struct failed_call *call, char *err,
-                         size_t err_bytes) {
-    const struct engine_options options = options_of(way, NULL);
-    struct engine *engine = NULL;
-    struct job_error rejected;
-    struct job job = job_of(1, way->tokens);
-    enum engine_status status = ENGINE_OK;
-    assert_int_equal(engine_open(&options, &engine, err, err_bytes), ENGINE_OK);
-    assert_int_equal(engine_submit(engine, 0, &job, &rejected), ENGINE_OK);
-    emulation_fail_call(call->name, call->nth, call->status);
-    for (int step = 0; step < 100 && status == ENGINE_OK; step++) {
-        bool worked = false;
-        status = engine_step(engine, &worked, err, err_bytes);
-    }
-    assert_int_equal(status, ENGINE_FAILED);
-    engine_close(engine);
-    assert_int_equal(emulation_live_objects(), 0);
-}
-
-static void ends_at_work_with_the_name_of_what_failed(void **state) {
-    static const struct {
-        struct failed_call call;
-        bool is_plain;
-        const char *said;
-    } cases[] = {
-        {{"cudaMemcpyAsync", 1, CUDA_LAUNCH_FAILURE}, false, "copy in: the device failed"},
-        {{"cudaMemsetAsync", 1, CUDA_LAUNCH_FAILURE}, false, "fill: the device failed"},
-        {{"cudaStreamSynchronize", 2, CUDA_LAUNCH_FAILURE}, false, "cudaErrorLaunchFailure"},
-        {{"cudaGraphLaunch", 1, CUDA_LAUNCH_FAILURE}, false, "graph: the device failed"},
-        {{"launch", 1, CUDA_LAUNCH_FAILURE}, true, "embed: the device failed"},
-        {{"launch", 60, CUDA_LAUNCH_FAILURE}, true, ": the device failed"},
-        {{"cublasLtMatmul", 2, CUBLAS_EXECUTION_FAILED}, true, "linear_i8: the device failed"},
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        struct way way = narrow;
-        char err[512] = "";
-        way.is_plain = cases[i].is_plain;
-        emulation_reset(i + 1);
-        fail_at_work(&way, &cases[i].call, err, sizeof err);
-        if (strstr(err, cases[i].said) == NULL) {
-            fail_msg("%s: \"%s\" lacks \"%s\"", cases[i].call.name, err, cases[i].said);
-        }
-    }
-}
 
 static void computes_without_cublaslt_what_it_refuses(void **state) {
     struct seen expected, seen;
@@ -382,21 +274,9 @@ static void computes_without_cublaslt_what_it_refuses(void **state) {
     forget(&expected);
 }
 
-static int write_model(void **state) {
-    tiny_path = tiny_llama_write(NULL);
-    return tiny_path == NULL;
-}
-
-static int free_model(void **state) {
-    free(tiny_path);
-    return 0;
-}
-
-TEST_MAIN_WITH(write_model, free_model,
+TEST_MAIN_WITH(tiny_engine_write_model, tiny_engine_free_model,
                cmocka_unit_test(gives_the_references_logits_op_by_op_and_by_graphs),
                cmocka_unit_test(gives_the_references_logits_in_every_situation),
                cmocka_unit_test(gives_the_references_logits_after_a_preemption),
                cmocka_unit_test(gives_the_references_logits_under_every_policy),
-               cmocka_unit_test(refuses_to_open_when_a_call_fails_and_leaves_nothing),
-               cmocka_unit_test(ends_at_work_with_the_name_of_what_failed),
                cmocka_unit_test(computes_without_cublaslt_what_it_refuses))
