@@ -8,25 +8,38 @@
 #include "tests/support/test.h"
 #include "tests/support/tiny_engine.h"
 
-enum { JOBS = 3, TOKENS = 12, COMPUTE = 0, COPY = 1, GRAIN_BYTES = 64 };
+enum {
+    JOBS = 3,
+    TOKENS = 9,
+    LONG_TOKENS = 32,
+    PAGE_BYTES = 2048,
+    COMPUTE = 0,
+    COPY = 1,
+    GRAIN_BYTES = 64
+};
 
 /* ---------------------------------------------------------------- jobs */
 
-static struct job make_job(uint32_t i, bool has_penalties) {
+static struct job make_job(uint32_t i, uint32_t tokens, bool has_penalties) {
     static const char *const prompts[JOBS] = {"abc", "hfdbhfdbhfdbhfdbh", "the quick brown fox"};
     static const char *const ids[JOBS] = {"ahead-0", "ahead-1", "ahead-2"};
-    struct job job = engine_run_job(ids[i], prompts[i], TOKENS + i);
+    struct job job = engine_run_job(ids[i], prompts[i], tokens + i);
     job.params.temperature = i < 2 ? 0.0f : 0.8f;
     job.params.repetition_penalty = has_penalties ? 1.2f : 1.0f;
     return job;
 }
 
 static struct job plain_job(uint32_t i) {
-    return make_job(i, false);
+    return make_job(i, TOKENS, false);
 }
 
 static struct job penalised_job(uint32_t i) {
-    return make_job(i, true);
+    return make_job(i, TOKENS, true);
+}
+
+/* Asks for a third page when it has begun with two. */
+static struct job long_job(uint32_t i) {
+    return make_job(i, LONG_TOKENS, false);
 }
 
 static struct engine_options options_of(const char *device) {
@@ -39,7 +52,7 @@ static struct engine_options options_of(const char *device) {
     options.prefill_chunk_tokens = 7;
     options.max_speculative_tokens = -1;
     options.repetition_cycles = -1;
-    options.kv_cache_bytes = 16 * 4096;
+    options.kv_cache_bytes = 16 * PAGE_BYTES;
     return options;
 }
 
@@ -165,16 +178,17 @@ struct situation {
 static const struct situation situations[] = {
     {"together", plain_job, JOBS, 24, 16, -1},
     {"in chunks, two in a step, with penalties", penalised_job, 2, 5, 16, -1},
-    {"preempted, with guesses of tokens", plain_job, 2, 5, 5, 3},
+    {"preempted, with guesses of tokens", long_job, 2, 5, 5, 3},
 };
 
 static void run_situation(const struct situation *situation, const char *device,
                           char hashes[JOBS][SHA256_HEX_BYTES], int held, uint64_t seed) {
     struct engine_options options = options_of(device);
     struct engine_event finished[JOBS];
+    struct engine_stats stats;
     options.max_batch_size = situation->max_batch_size;
     options.prefill_chunk_tokens = situation->chunk;
-    options.kv_cache_bytes = situation->pages * 4096;
+    options.kv_cache_bytes = situation->pages * PAGE_BYTES;
     options.max_speculative_tokens = situation->drafts;
     emulation_reset(seed);
     struct engine *engine = tiny_engine_open(&options);
@@ -185,6 +199,9 @@ static void run_situation(const struct situation *situation, const char *device,
         memcpy(hashes[i], finished[i].answer_sha256, SHA256_HEX_BYTES);
     }
     engine_run_free(finished, JOBS);
+    engine_stats(engine, &stats);
+    assert_true(stats.preemptions_total > 0 || situation->pages > 5);
+    assert_true(stats.drafted_tokens_total > 0 || situation->drafts < 0);
     engine_close(engine);
     assert_string_equal(emulation_last_report(), "");
     assert_int_equal(emulation_live_objects(), 0);
