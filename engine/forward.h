@@ -43,7 +43,7 @@ struct forward_plan {
     size_t workspace_bytes;
     size_t batch_bytes;  /* the arrays of a batch */
     size_t ahead_bytes;  /* the inputs of the step after */
-    size_t graph_bytes;  /* an allowance: the driver says after the capture */
+    size_t graph_bytes;  /* an allowance, not measured */
     size_t pinned_bytes; /* of the host, for copies of batches */
     size_t total_bytes;  /* of the device: without pinned_bytes, unless its memory is the host's */
 };

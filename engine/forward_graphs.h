@@ -7,7 +7,7 @@
 #include "engine/forward_pass.h"
 
 /* On the device, for each kernel of a captured pass and, more generously than op by op, for each
- * layer. No card was there to ask: the engine logs what the driver took. */
+ * layer. Not measured: no card was there to ask. */
 enum { FORWARD_GRAPHS_NODE_BYTES = 1024, FORWARD_GRAPHS_LAYER_NODES = 16 };
 
 struct forward_graph {
