@@ -11,8 +11,8 @@
 /* vpdpbusd on 512 bits: exact with one operand unsigned. */
 double limits_int8_vnni(void);
 /* Exact INT8 of AVX2, four ways: vpsignb or an exclusive or, then vpmaddubsw, vpmaddwd, vpaddd;
- * inputs and weights widened to 16 bits, vpmaddwd and vpaddd; or, where inputs and weights are small
- * enough, four vpmaddubsw added at 16 bits before one vpmaddwd and vpaddd. */
+ * inputs and weights widened to 16 bits, vpmaddwd and vpaddd; or, where both are small enough, four
+ * vpmaddubsw added at 16 bits before one vpmaddwd and vpaddd. */
 double limits_int8_sign(void);
 double limits_int8_xor(void);
 double limits_int8_wide(void);
