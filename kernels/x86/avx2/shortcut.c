@@ -16,7 +16,7 @@
 #define SHORTCUT_LANES 16u
 #define SHORTCUT_WHOLE_SHARE \
     8 /* with more than this part of the panels left, take the head whole */
-/* Of the second rounding: what it leaves is then small beside what the weights' rounding leaves, and
+/* Of the second rounding: what it leaves is small beside what the weights' rounding leaves, and
  * kernels are at their best with small inputs. */
 #define SHORTCUT_SECOND_LEVELS 15.0f
 #define SHORTCUT_FINITE 1e30f /* logits below are far from any overflow */
@@ -375,7 +375,7 @@ static bool shortcut_takes(const struct shortcut *shortcut, uint32_t s) {
            canonical_amax_bits(x, shortcut->dim) < CANONICAL_INF_BITS;
 }
 
-/* Rows that are not taken go the short way with the others, for nothing: only where they are few. */
+/* Rows that are not taken go the short way with the others, for nothing: only where few are. */
 static enum kernels_status shortcut_logits(struct shortcut *shortcut) {
     enum kernels_status status = KERNELS_OK;
     uint32_t rows = shortcut->args->rows, taken = 0, begin = 0; /* rows since `begin` are whole */
