@@ -63,16 +63,9 @@ static void assert_same(const struct seen *seen, const struct seen *expected, co
 
 /* ---------------------------------------------------------------- runs */
 
-/* Prompts that go round, so that guesses are made. */
 static struct job job_of(uint32_t i, uint32_t tokens) {
     static const uint32_t lengths[JOBS] = {3, 24, LONGEST};
-    char id[32], prompt[LONGEST + 1];
-    for (uint32_t at = 0; at < lengths[i]; at++) {
-        prompt[at] = (char)('a' + at % (5 + i) * 3 + i);
-    }
-    prompt[lengths[i]] = '\0';
-    snprintf(id, sizeof id, "backend-%u", i);
-    struct job job = engine_run_job(id, prompt, tokens);
+    struct job job = tiny_engine_round_job(i, lengths[i], tokens);
     job.params.seed = i;
     job.params.temperature = i < 2 ? 0.0f : 0.8f;
     job.params.repetition_penalty = i % 2 == 0 ? 1.2f : 1.0f;

@@ -15,28 +15,48 @@ struct product {
     cublasLtMatmulDesc_t desc;
     cublasLtMatrixLayout_t a, b, d;
     cublasLtMatmulPreference_t preference;
-    cublasLtMatmulHeuristicResult_t found;
+    cublasLtMatmulHeuristicResult_t found[4];
+    int count;
 };
 
-/* D[m, n] = A[k, m]^T B[k, n]; returns what the heuristic says. */
-static cublasStatus_t open_product(product *p, uint64_t m, uint64_t n, uint64_t k,
-                                   uint64_t workspace_bytes) {
+struct element_types {
+    cublasComputeType_t compute;
+    cudaDataType_t scale, a, b, d;
+};
+
+/* D[m, n] = A[k, m]^T B[k, n]; returns what the heuristic says when asked for `asked` choices.
+ * `reductions`, unless NULL, is what the caller can do with. */
+static cublasStatus_t open_product_of(product *p, const element_types &types, uint64_t m,
+                                      uint64_t n, uint64_t k, uint64_t workspace_bytes,
+                                      const uint32_t *reductions, int asked) {
     int32_t transposed = CUBLAS_OP_T;
-    int given = -1;
     assert_cublas(cublasLtCreate(&p->handle));
-    assert_cublas(cublasLtMatmulDescCreate(&p->desc, CUBLAS_COMPUTE_32I, CUDA_R_32I));
+    assert_cublas(cublasLtMatmulDescCreate(&p->desc, types.compute, types.scale));
     assert_cublas(cublasLtMatmulDescSetAttribute(p->desc, CUBLASLT_MATMUL_DESC_TRANSA, &transposed,
                                                  sizeof transposed));
-    assert_cublas(cublasLtMatrixLayoutCreate(&p->a, CUDA_R_8I, k, m, static_cast<int64_t>(k)));
-    assert_cublas(cublasLtMatrixLayoutCreate(&p->b, CUDA_R_8I, k, n, static_cast<int64_t>(k)));
-    assert_cublas(cublasLtMatrixLayoutCreate(&p->d, CUDA_R_32I, m, n, static_cast<int64_t>(m)));
+    assert_cublas(cublasLtMatrixLayoutCreate(&p->a, types.a, k, m, static_cast<int64_t>(k)));
+    assert_cublas(cublasLtMatrixLayoutCreate(&p->b, types.b, k, n, static_cast<int64_t>(k)));
+    assert_cublas(cublasLtMatrixLayoutCreate(&p->d, types.d, m, n, static_cast<int64_t>(m)));
     assert_cublas(cublasLtMatmulPreferenceCreate(&p->preference));
     assert_cublas(cublasLtMatmulPreferenceSetAttribute(p->preference,
                                                        CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
                                                        &workspace_bytes, sizeof workspace_bytes));
-    cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
-        p->handle, p->desc, p->a, p->b, p->d, p->d, p->preference, 1, &p->found, &given);
-    assert_int_equal(given, status == CUBLAS_STATUS_SUCCESS);
+    if (reductions != nullptr) {
+        assert_cublas(cublasLtMatmulPreferenceSetAttribute(
+            p->preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, reductions,
+            sizeof *reductions));
+    }
+    p->count = -1;
+    return cublasLtMatmulAlgoGetHeuristic(p->handle, p->desc, p->a, p->b, p->d, p->d, p->preference,
+                                          asked, p->found, &p->count);
+}
+
+/* Of INT8. */
+static cublasStatus_t open_product(product *p, uint64_t m, uint64_t n, uint64_t k,
+                                   uint64_t workspace_bytes) {
+    const element_types types = {CUBLAS_COMPUTE_32I, CUDA_R_32I, CUDA_R_8I, CUDA_R_8I, CUDA_R_32I};
+    cublasStatus_t status = open_product_of(p, types, m, n, k, workspace_bytes, nullptr, 1);
+    assert_int_equal(p->count, status == CUBLAS_STATUS_SUCCESS);
     return status;
 }
 
@@ -53,7 +73,7 @@ static cublasStatus_t multiply(const rig &rig, const product &p, const int8_t *a
                                int32_t *d, int32_t beta, void *workspace, size_t bytes) {
     int32_t alpha = 1;
     return cublasLtMatmul(p.handle, p.desc, &alpha, a, p.a, b, p.b, &beta, d, p.d, d, p.d,
-                          &p.found.algo, workspace, bytes, rig.stream);
+                          &p.found[0].algo, workspace, bytes, rig.stream);
 }
 
 static void multiplies_int8_exactly(void **state) {
@@ -152,44 +172,11 @@ static void finds_a_product_of_fresh_memory(void **state) {
 
 /* ---------------------------------------------------------------- FP16 */
 
-struct half_product {
-    cublasLtHandle_t handle;
-    cublasLtMatmulDesc_t desc;
-    cublasLtMatrixLayout_t a, b, d;
-    cublasLtMatmulPreference_t preference;
-    cublasLtMatmulHeuristicResult_t found[4];
-    int count;
-};
-
-/* D[m, n] of f32 from halves; `reductions` is what the caller can do with. */
-static cublasStatus_t open_halves(half_product *p, uint64_t m, uint64_t n, uint64_t k,
-                                  cudaDataType_t in, uint32_t reductions) {
-    int32_t transposed = CUBLAS_OP_T;
-    uint64_t workspace_bytes = 4096;
-    assert_cublas(cublasLtCreate(&p->handle));
-    assert_cublas(cublasLtMatmulDescCreate(&p->desc, CUBLAS_COMPUTE_32F, CUDA_R_32F));
-    assert_cublas(cublasLtMatmulDescSetAttribute(p->desc, CUBLASLT_MATMUL_DESC_TRANSA, &transposed,
-                                                 sizeof transposed));
-    assert_cublas(cublasLtMatrixLayoutCreate(&p->a, in, k, m, static_cast<int64_t>(k)));
-    assert_cublas(cublasLtMatrixLayoutCreate(&p->b, CUDA_R_16F, k, n, static_cast<int64_t>(k)));
-    assert_cublas(cublasLtMatrixLayoutCreate(&p->d, CUDA_R_32F, m, n, static_cast<int64_t>(m)));
-    assert_cublas(cublasLtMatmulPreferenceCreate(&p->preference));
-    assert_cublas(cublasLtMatmulPreferenceSetAttribute(p->preference,
-                                                       CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
-                                                       &workspace_bytes, sizeof workspace_bytes));
-    assert_cublas(cublasLtMatmulPreferenceSetAttribute(
-        p->preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &reductions, sizeof reductions));
-    return cublasLtMatmulAlgoGetHeuristic(p->handle, p->desc, p->a, p->b, p->d, p->d, p->preference,
-                                          4, p->found, &p->count);
-}
-
-static void close_halves(half_product *p) {
-    assert_cublas(cublasLtMatmulPreferenceDestroy(p->preference));
-    assert_cublas(cublasLtMatrixLayoutDestroy(p->d));
-    assert_cublas(cublasLtMatrixLayoutDestroy(p->b));
-    assert_cublas(cublasLtMatrixLayoutDestroy(p->a));
-    assert_cublas(cublasLtMatmulDescDestroy(p->desc));
-    assert_cublas(cublasLtDestroy(p->handle));
+/* D of f32 from halves, A of type `in`. */
+static cublasStatus_t open_halves(product *p, uint64_t m, uint64_t n, uint64_t k, cudaDataType_t in,
+                                  uint32_t reductions) {
+    const element_types types = {CUBLAS_COMPUTE_32F, CUDA_R_32F, in, CUDA_R_16F, CUDA_R_32F};
+    return open_product_of(p, types, m, n, k, 4096, &reductions, 4);
 }
 
 static int32_t splits_of(const cublasLtMatmulHeuristicResult_t &found) {
@@ -211,7 +198,7 @@ enum { HALVES_M = 16, HALVES_K = 256, HALVES_N_MAX = 64 };
 static std::vector<float> first_column(const rig &rig, const uint16_t *a, const uint16_t *b,
                                        uint64_t columns, uint32_t reductions, int choice) {
     const float one = 1, zero = 0, two = 2;
-    half_product p;
+    product p;
     assert_cublas(open_halves(&p, HALVES_M, columns, HALVES_K, CUDA_R_16F, reductions));
     assert_true(choice < p.count);
     float *d = rig_memory<float>(HALVES_M * columns);
@@ -224,7 +211,7 @@ static std::vector<float> first_column(const rig &rig, const uint16_t *a, const 
                                  algo, workspace, 4096, rig.stream));
     std::vector<float> all = rig_take(rig, d, HALVES_M * columns);
     assert_cuda(cudaFree(workspace));
-    close_halves(&p);
+    close_product(&p);
     return {all.begin(), all.begin() + HALVES_M};
 }
 
@@ -268,19 +255,19 @@ static void offers_parts_of_k_unless_they_are_forbidden(void **state) {
                      {CUBLASLT_REDUCTION_SCHEME_NONE, 0, 1, 1},
                      {CUBLASLT_REDUCTION_SCHEME_NONE, 3, 1, 3}};
         for (const auto &one : cases) {
-            half_product p;
+            product p;
             emulation_set_split_k(one.forced);
             assert_cublas(open_halves(&p, 16, 64, 16, CUDA_R_16F, one.reductions));
             assert_int_equal(p.count, one.count);
             assert_int_equal(splits_of(p.found[0]), one.splits);
-            close_halves(&p);
+            close_product(&p);
         }
         emulation_set_split_k(0);
-        half_product p;
+        product p;
         assert_int_equal(open_halves(&p, 16, 64, 24, CUDA_R_16F, 0), CUBLAS_STATUS_NOT_SUPPORTED);
-        close_halves(&p);
+        close_product(&p);
         assert_int_equal(open_halves(&p, 16, 64, 16, CUDA_R_8I, 0), CUBLAS_STATUS_NOT_SUPPORTED);
-        close_halves(&p);
+        close_product(&p);
     });
 }
 

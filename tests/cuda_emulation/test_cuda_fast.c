@@ -10,8 +10,8 @@
 #include "engine/engine.h"
 #include "engine/gguf.h"
 #include "tests/cuda_emulation/emulation.h"
-#include "tests/support/engine_run.h"
 #include "tests/support/test.h"
+#include "tests/support/tiny_engine.h"
 #include "tests/support/tiny_llama.h"
 
 enum { JOBS = 3, CONTEXT = 64, LONGEST = 30, CUBLAS_NOT_SUPPORTED = 15 };
@@ -20,15 +20,35 @@ static char *tied_path, *untied_path;
 
 /* ---------------------------------------------------------------- runs */
 
+static struct job job_of(uint32_t i, uint32_t tokens) {
+    static const uint32_t lengths[JOBS] = {3, 24, LONGEST};
+    struct job job = tiny_engine_round_job(i, lengths[i], tokens);
+    job.params.temperature = 0;
+    return job;
+}
+
+static struct job one_token(uint32_t i) {
+    return job_of(i, 1);
+}
+
+static struct job four_tokens(uint32_t i) {
+    return job_of(i, 4);
+}
+
+static struct job seven_tokens(uint32_t i) {
+    return job_of(i, 7);
+}
+
 struct way {
     const char *path, *policy, *device;
-    uint32_t tokens, chunk;
+    struct job (*make)(uint32_t i);
+    uint32_t chunk;
     int32_t drafts; /* -1: none */
     bool is_plain, is_alone, keeps_weights;
 };
 
 static const struct way usual = {
-    .policy = "fast", .device = "cuda:0", .tokens = 7, .chunk = 9, .drafts = -1};
+    .policy = "fast", .device = "cuda:0", .make = seven_tokens, .chunk = 9, .drafts = -1};
 
 /* Of each job: what it drew, and how it ended. */
 struct answers {
@@ -38,76 +58,41 @@ struct answers {
 };
 
 static struct engine_options options_of(const struct way *way) {
-    return (struct engine_options){.model_path = way->path,
-                                   .policy = way->policy,
-                                   .device = way->device,
-                                   .cpu_tier = "reference",
-                                   .threads = 1,
-                                   .max_batch_size = JOBS,
-                                   .max_running = JOBS,
-                                   .prefill_chunk_tokens = way->chunk,
-                                   .max_model_len = CONTEXT,
-                                   .max_queue_size = 2 * JOBS,
-                                   .max_queue_delay_ms = -1,
-                                   .max_speculative_tokens = way->drafts,
-                                   .repetition_cycles = -1,
-                                   .poison_pages = true,
-                                   .graphs_off = way->is_plain,
-                                   .weight_cache_beside = way->keeps_weights,
-                                   .kv_cache_bytes = 32 * 4096};
-}
-
-/* Prompts that go round, so that guesses are made. */
-static struct job job_of(uint32_t i, uint32_t tokens) {
-    static const uint32_t lengths[JOBS] = {3, 24, LONGEST};
-    char id[32], prompt[LONGEST + 1];
-    for (uint32_t at = 0; at < lengths[i]; at++) {
-        prompt[at] = (char)('a' + at % (5 + i) * 3 + i);
-    }
-    prompt[lengths[i]] = '\0';
-    snprintf(id, sizeof id, "fast-%u", i);
-    struct job job = engine_run_job(id, prompt, tokens);
-    job.params.temperature = 0;
-    return job;
-}
-
-static void take(struct answers *answers, uint32_t i, struct engine_event *event) {
-    memcpy(answers->sha256[i], event->answer_sha256, SHA256_HEX_BYTES);
-    answers->code[i] = event->error.code;
-    engine_run_free(event, 1);
+    struct engine_options options = tiny_engine_options();
+    options.model_path = way->path;
+    options.policy = way->policy;
+    options.device = way->device;
+    options.max_batch_size = JOBS;
+    options.max_running = JOBS;
+    options.prefill_chunk_tokens = way->chunk;
+    options.max_model_len = CONTEXT;
+    options.max_queue_size = 2 * JOBS;
+    options.max_speculative_tokens = way->drafts;
+    options.repetition_cycles = -1;
+    options.graphs_off = way->is_plain;
+    options.weight_cache_beside = way->keeps_weights;
+    options.kv_cache_bytes = 32 * 4096;
+    return options;
 }
 
 static void run_jobs(struct engine *engine, const struct way *way, struct answers *answers) {
     struct engine_event finished[JOBS];
+    tiny_engine_run(engine, way->make, JOBS, way->is_alone, finished);
     for (uint32_t i = 0; i < JOBS; i++) {
-        struct job_error rejected;
-        struct job job = job_of(i, way->tokens);
-        assert_int_equal(engine_submit(engine, way->is_alone ? 0 : i, &job, &rejected), ENGINE_OK);
-        if (way->is_alone) {
-            engine_run_finish(engine, NULL, finished, 1);
-            take(answers, i, &finished[0]);
-        }
+        memcpy(answers->sha256[i], finished[i].answer_sha256, SHA256_HEX_BYTES);
+        answers->code[i] = finished[i].error.code;
     }
-    if (!way->is_alone) {
-        engine_run_finish(engine, NULL, finished, JOBS);
-        for (uint32_t i = 0; i < JOBS; i++) {
-            take(answers, i, &finished[i]);
-        }
-    }
+    engine_run_free(finished, JOBS);
 }
 
 /* On a fresh device, on which nothing is left. */
 static void run_way(const struct way *way, struct answers *answers) {
     static uint64_t random;
     const struct engine_options options = options_of(way);
-    struct engine *engine = NULL;
-    char err[512] = "";
     random = random != 0 ? random : test_seed();
     emulation_reset(test_random(&random));
     memset(answers, 0, sizeof *answers);
-    if (engine_open(&options, &engine, err, sizeof err) != ENGINE_OK) {
-        fail_msg("%s", err);
-    }
+    struct engine *engine = tiny_engine_open(&options);
     run_jobs(engine, way, answers);
     engine_stats(engine, &answers->stats);
     engine_close(engine);
@@ -154,7 +139,7 @@ static void answers_the_same_alone_and_together_plain_and_by_graphs(void **state
 static void answers_the_same_with_a_head_of_its_own(void **state) {
     struct answers alone, together;
     struct way way = usual;
-    way.path = untied_path, way.tokens = 4;
+    way.path = untied_path, way.make = four_tokens;
     run_way(&way, &together);
     way.is_alone = true, way.is_plain = true;
     run_way(&way, &alone);
@@ -168,7 +153,7 @@ static void keeps_its_packed_weights_apart_from_those_of_int8(void **state) {
     char fast[512], int8[512];
     way.path = other.path = tied_path, other.policy = "int8";
     way.is_plain = other.is_plain = true;
-    way.tokens = other.tokens = 1;
+    way.make = other.make = one_token;
     way.keeps_weights = other.keeps_weights = true;
     snprintf(fast, sizeof fast, "%s.fast-cuda.packed", tied_path);
     snprintf(int8, sizeof int8, "%s.int8-cuda.packed", tied_path);
@@ -190,13 +175,11 @@ static void keeps_its_packed_weights_apart_from_those_of_int8(void **state) {
 
 static void numerics_of(const char *policy, char *out, size_t out_bytes) {
     struct way way = usual;
-    struct engine *engine = NULL;
     struct engine_info info;
-    char err[512] = "";
     way.path = tied_path, way.policy = policy;
     const struct engine_options options = options_of(&way);
     emulation_reset(1);
-    assert_int_equal(engine_open(&options, &engine, err, sizeof err), ENGINE_OK);
+    struct engine *engine = tiny_engine_open(&options);
     engine_info(engine, &info);
     assert_string_equal(info.policy, policy);
     snprintf(out, out_bytes, "%s", info.numerics);
@@ -241,7 +224,7 @@ static void fails_a_job_whose_rows_overflow_16_bits(void **state) {
     struct answers answers;
     struct way way = usual;
     char *path = write_overflowing_model();
-    way.path = path, way.tokens = 1, way.is_plain = true;
+    way.path = path, way.make = one_token, way.is_plain = true;
     run_way(&way, &answers);
     for (uint32_t i = 0; i < JOBS; i++) {
         assert_int_equal(answers.code[i], ERROR_NUMERIC);

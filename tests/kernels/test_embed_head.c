@@ -123,8 +123,7 @@ static void body_head(const struct kernel_test *test) {
                                          ones,        zeros,      zeros,   seed,
                                          position,    seen_begin, seen_id, seen_count};
     const struct kernels_shape shape = {.sampled_max = SAMPLED, .vocabulary = v};
-    size_t bytes = test->ops->workspace_bytes(test->device, KERNEL_OP_head_sample, &shape);
-    void *workspace = kernel_test_alloc(bytes);
+    struct kernels_workspace workspace = kernel_test_workspace(test, KERNEL_OP_head_sample, &shape);
     int32_t token[SAMPLED], parts_token[SAMPLED];
     uint8_t bad[SAMPLED] = {0}, parts_bad[SAMPLED] = {0};
     struct head_sample_args fused = {.x = x,
@@ -132,7 +131,7 @@ static void body_head(const struct kernel_test *test) {
                                      .params = params,
                                      .token = token,
                                      .bad = bad,
-                                     .workspace = {workspace, bytes},
+                                     .workspace = workspace,
                                      .rows = SAMPLED};
     assert_int_equal(test->ops->head_sample(test->device, &fused), KERNELS_OK);
     const struct sample_args sample = {.logits = logits,
@@ -140,15 +139,15 @@ static void body_head(const struct kernel_test *test) {
                                        .params = params,
                                        .token = parts_token,
                                        .bad = parts_bad,
-                                       .workspace = {workspace, bytes},
+                                       .workspace = workspace,
                                        .rows = SAMPLED};
     assert_int_equal(test->ops->sample(test->device, &sample), KERNELS_OK);
     kernel_test_same_bytes(token, parts_token, sizeof token, test->label);
     kernel_test_same_bytes(bad, parts_bad, sizeof bad, test->label);
     assert_true(bad[3] && !bad[0] && !bad[4]);
-    fused.workspace.bytes = bytes - 1;
+    fused.workspace.bytes--;
     assert_int_equal(test->ops->head_sample(test->device, &fused), KERNELS_INVALID);
-    kernel_test_free(workspace);
+    kernel_test_free(workspace.data);
     kernel_test_free(x);
     kernel_test_free(logits);
     kernel_test_free(wanted);

@@ -146,8 +146,7 @@ static void draw(const struct kernel_test *test, const struct head *head, const 
                                         .vocabulary = head->vocabulary,
                                         .dim = head->dim,
                                         .head_sketch = sketch != NULL};
-    size_t bytes = test->ops->workspace_bytes(test->device, KERNEL_OP_head_sample, &shape);
-    void *workspace = kernel_test_alloc(bytes);
+    struct kernels_workspace workspace = kernel_test_workspace(test, KERNEL_OP_head_sample, &shape);
     const struct head_sample_args args = {
         .x = rows->x,
         .weight = &head->weight,
@@ -157,10 +156,10 @@ static void draw(const struct kernel_test *test, const struct head *head, const 
                    rows->seen_id, rows->seen_count},
         .token = token,
         .bad = bad,
-        .workspace = {workspace, bytes},
+        .workspace = workspace,
         .rows = rows->count};
     assert_int_equal(test->ops->head_sample(test->device, &args), KERNELS_OK);
-    kernel_test_free(workspace);
+    kernel_test_free(workspace.data);
 }
 
 static void compare(const struct kernel_test *test, const struct head *head,

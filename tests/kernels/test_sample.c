@@ -147,7 +147,6 @@ static void check(const struct kernel_test *test, struct problem *p) {
         kernel_test_free(copy);
     }
     const struct kernels_shape shape = {.sampled_max = ROWS, .vocabulary = p->vocabulary};
-    size_t bytes = test->ops->workspace_bytes(test->device, KERNEL_OP_sample, &shape);
     const struct sample_args args = {
         .logits = p->logits,
         .vocabulary = p->vocabulary,
@@ -155,7 +154,7 @@ static void check(const struct kernel_test *test, struct problem *p) {
                    p->frequency, p->seed, p->position, p->seen_begin, p->seen_id, p->seen_count},
         .token = p->token,
         .bad = p->bad,
-        .workspace = {kernel_test_alloc(bytes), bytes},
+        .workspace = kernel_test_workspace(test, KERNEL_OP_sample, &shape),
         .rows = p->rows,
     };
     assert_int_equal(test->ops->sample(test->device, &args), KERNELS_OK);
@@ -313,8 +312,7 @@ static void body_arguments(const struct kernel_test *test) {
     struct problem p;
     pose(&p, 16, 1.0f, &random);
     const struct kernels_shape shape = {.sampled_max = ROWS, .vocabulary = 16};
-    size_t bytes = test->ops->workspace_bytes(test->device, KERNEL_OP_sample, &shape);
-    void *workspace = kernel_test_alloc(bytes);
+    struct kernels_workspace workspace = kernel_test_workspace(test, KERNEL_OP_sample, &shape);
     const struct sample_args good = {
         .logits = p.logits,
         .vocabulary = 16,
@@ -322,19 +320,19 @@ static void body_arguments(const struct kernel_test *test) {
                    p.seed, p.position, p.seen_begin, p.seen_id, p.seen_count},
         .token = p.token,
         .bad = p.bad,
-        .workspace = {workspace, bytes},
+        .workspace = workspace,
         .rows = ROWS,
     };
     struct sample_args bad[5] = {good, good, good, good, good};
     bad[0].rows = 0;
-    bad[1].workspace.bytes = bytes - 1;
+    bad[1].workspace.bytes--;
     bad[2].vocabulary = 0;
     bad[3].params.seed = NULL;
     bad[4].bad = NULL;
     for (size_t i = 0; i < 5; i++) {
         assert_int_equal(test->ops->sample(test->device, &bad[i]), KERNELS_INVALID);
     }
-    kernel_test_free(workspace);
+    kernel_test_free(workspace.data);
     kernel_test_free(p.logits);
 }
 

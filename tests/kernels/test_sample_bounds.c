@@ -124,7 +124,6 @@ static void sample(const struct kernel_test *test, const struct row *rows, uint3
         }
     }
     const struct kernels_shape shape = {.sampled_max = count, .vocabulary = vocabulary};
-    size_t bytes = test->ops->workspace_bytes(test->device, KERNEL_OP_sample, &shape);
     const struct sample_args args = {
         .logits = logits,
         .vocabulary = vocabulary,
@@ -132,7 +131,7 @@ static void sample(const struct kernel_test *test, const struct row *rows, uint3
                    position, begin, id, times},
         .token = token,
         .bad = bad,
-        .workspace = {kernel_test_alloc(bytes), bytes},
+        .workspace = kernel_test_workspace(test, KERNEL_OP_sample, &shape),
         .rows = count,
     };
     assert_int_equal(test->ops->sample(test->device, &args), KERNELS_OK);

@@ -1,5 +1,6 @@
 #include "tests/support/tiny_engine.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "tests/support/test.h"
@@ -43,6 +44,17 @@ struct engine *tiny_engine_open(const struct engine_options *options) {
         fail_msg("engine_open: %s", err);
     }
     return engine;
+}
+
+struct job tiny_engine_round_job(uint32_t i, uint32_t length, uint32_t tokens) {
+    char id[32], prompt[128];
+    assert_true(length < sizeof prompt);
+    for (uint32_t at = 0; at < length; at++) {
+        prompt[at] = (char)('a' + at % (5 + i) * 3 + i);
+    }
+    prompt[length] = '\0';
+    snprintf(id, sizeof id, "round-%u", i);
+    return engine_run_job(id, prompt, tokens);
 }
 
 void tiny_engine_run(struct engine *engine, struct job (*make)(uint32_t i), uint32_t count,

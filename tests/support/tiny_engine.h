@@ -17,6 +17,10 @@ struct engine_options tiny_engine_options(void);
 /* Fails the case with the engine's words when it does not open. */
 struct engine *tiny_engine_open(const struct engine_options *options);
 
+/* A job whose prompt of `length` bytes goes round, so that guesses are made; each `i` has its own
+ * prompt and id. */
+struct job tiny_engine_round_job(uint32_t i, uint32_t length, uint32_t tokens);
+
 /* Job i under ticket i, made by `make`; all at once, or one after the other under ticket 0. Their
  * ends are written to finished[count], for engine_run_free. */
 void tiny_engine_run(struct engine *engine, struct job (*make)(uint32_t i), uint32_t count,
