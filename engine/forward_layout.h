@@ -16,9 +16,7 @@ struct forward_layout {
 static inline void *forward_layout_place(struct forward_layout *layout, size_t count,
                                          size_t item_bytes) {
     size_t at = layout->bytes;
-    size_t bytes = count * item_bytes;
-    layout->bytes = at + (bytes + KERNELS_ALIGNMENT_BYTES - 1) / KERNELS_ALIGNMENT_BYTES *
-                             KERNELS_ALIGNMENT_BYTES;
+    layout->bytes = at + kernels_aligned(count * item_bytes);
     return layout->base == NULL ? NULL : layout->base + at;
 }
 

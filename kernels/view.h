@@ -16,6 +16,11 @@
 #define KERNELS_CHECK_RESULT __attribute__((warn_unused_result))
 #define KERNELS_ALIGNMENT_BYTES 64 /* of every device allocation, page and packed weight */
 
+/* Rounded up to the alignment: what a piece of memory takes that another one follows. */
+static inline size_t kernels_aligned(size_t bytes) {
+    return (bytes + KERNELS_ALIGNMENT_BYTES - 1) & ~(size_t)(KERNELS_ALIGNMENT_BYTES - 1);
+}
+
 enum kernels_status {
     KERNELS_OK = 0,
     KERNELS_INVALID,     /* an argument breaks the contract: a bug of the caller */

@@ -17,7 +17,7 @@ static uint32_t slice_rows(uint32_t rows) {
 
 /* The logits of a slice; behind them, what the head's product needs. */
 static size_t logits_bytes(uint32_t rows, uint32_t vocabulary) {
-    return weight_aligned(static_cast<size_t>(slice_rows(rows)) * vocabulary * sizeof(float));
+    return kernels_aligned(static_cast<size_t>(slice_rows(rows)) * vocabulary * sizeof(float));
 }
 
 static size_t product_bytes(const struct weight_form *head) {

@@ -36,9 +36,9 @@ struct product_layout {
 static struct product_layout product_layout_of(uint32_t rows, uint32_t n, uint32_t k) {
     size_t slice = rows < WEIGHT_SLICE_ROWS ? rows : WEIGHT_SLICE_ROWS;
     struct product_layout layout;
-    layout.sums = weight_aligned(slice * weight_padded(k));
-    layout.blas = layout.sums + weight_aligned(slice * weight_padded(n) * sizeof(int32_t));
-    layout.bytes = layout.blas + weight_aligned(cuda_blas_workspace_bytes());
+    layout.sums = kernels_aligned(slice * weight_padded(k));
+    layout.blas = layout.sums + kernels_aligned(slice * weight_padded(n) * sizeof(int32_t));
+    layout.bytes = layout.blas + kernels_aligned(cuda_blas_workspace_bytes());
     return layout;
 }
 

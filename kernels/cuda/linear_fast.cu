@@ -57,9 +57,9 @@ struct fast_layout {
 static struct fast_layout fast_layout_of(uint32_t n, uint32_t k) {
     const size_t rows = WEIGHT_FAST_ROWS;
     struct fast_layout layout;
-    layout.sums = weight_aligned(rows * weight_padded(k) * sizeof(uint16_t));
-    layout.blas = layout.sums + weight_aligned(rows * weight_padded(n) * sizeof(float));
-    layout.bytes = layout.blas + weight_aligned(cuda_blas_workspace_bytes());
+    layout.sums = kernels_aligned(rows * weight_padded(k) * sizeof(uint16_t));
+    layout.blas = layout.sums + kernels_aligned(rows * weight_padded(n) * sizeof(float));
+    layout.bytes = layout.blas + kernels_aligned(cuda_blas_workspace_bytes());
     return layout;
 }
 

@@ -105,8 +105,7 @@ size_t cuda_page_bytes(const struct kv_form *form) {
     uint32_t vector = form->type == ELEMENT_F32 ? kv_f32::VECTOR : kv_f16::VECTOR;
     size_t bytes =
         form->kv_heads * kv_head_elements(form->head_dim, vector) * element_bytes(form->type);
-    return (bytes + KERNELS_ALIGNMENT_BYTES - 1) &
-           ~static_cast<size_t>(KERNELS_ALIGNMENT_BYTES - 1);
+    return kernels_aligned(bytes);
 }
 
 enum kernels_status cuda_rope_kv_write(cudaStream_t stream, const struct rope_kv_write_args *args) {

@@ -24,12 +24,6 @@ KERNELS_DEVICE_FN uint32_t weight_padded(uint32_t count) {
     return (count + CUDA_BLAS_PADDING - 1u) & ~(CUDA_BLAS_PADDING - 1u);
 }
 
-/* Bytes of a part of a workspace that another part follows. */
-static inline size_t weight_aligned(size_t bytes) {
-    return (bytes + KERNELS_ALIGNMENT_BYTES - 1u) &
-           ~static_cast<size_t>(KERNELS_ALIGNMENT_BYTES - 1);
-}
-
 /* Steps of `elements` inputs that cover k. */
 KERNELS_DEVICE_FN uint32_t weight_steps(uint32_t k, uint32_t elements) {
     return (k + elements - 1u) / elements;

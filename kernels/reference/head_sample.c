@@ -7,8 +7,7 @@
 #include "kernels/reference/sample.h"
 
 static size_t head_sample_logits_bytes(uint32_t rows, uint32_t vocabulary) {
-    size_t bytes = (size_t)rows * vocabulary * sizeof(float);
-    return (bytes + KERNELS_ALIGNMENT_BYTES - 1) & ~(size_t)(KERNELS_ALIGNMENT_BYTES - 1);
+    return kernels_aligned((size_t)rows * vocabulary * sizeof(float));
 }
 
 size_t reference_head_sample_bytes(uint32_t threads, uint32_t rows, uint32_t vocabulary) {

@@ -241,7 +241,7 @@ static int32_t sample_choose(struct sample_row *row, const struct sample_params 
 
 static size_t sample_worker_bytes(uint32_t vocabulary) {
     size_t bytes = 2 * (size_t)vocabulary * sizeof(uint64_t) + SAMPLE_BINS * sizeof(uint32_t);
-    return (bytes + KERNELS_ALIGNMENT_BYTES - 1) & ~(size_t)(KERNELS_ALIGNMENT_BYTES - 1);
+    return kernels_aligned(bytes);
 }
 
 size_t reference_sample_bytes(uint32_t threads, uint32_t vocabulary) {

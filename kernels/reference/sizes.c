@@ -23,5 +23,5 @@ size_t reference_page_bytes(const struct kv_form *form) {
         return 0;
     }
     size_t bytes = 2 * form->kv_heads * kv_head_elements(form) * element_bytes(form->type);
-    return (bytes + KERNELS_ALIGNMENT_BYTES - 1) & ~(size_t)(KERNELS_ALIGNMENT_BYTES - 1);
+    return kernels_aligned(bytes);
 }

@@ -79,10 +79,6 @@ enum kernels_status reference_weight_check_source(const struct weight_form *form
 
 /* ---------------------------------------------------------------- layout */
 
-static size_t reference_align(size_t bytes) {
-    return (bytes + KERNELS_ALIGNMENT_BYTES - 1) & ~(size_t)(KERNELS_ALIGNMENT_BYTES - 1);
-}
-
 size_t reference_weight_values_bytes(const struct weight_form *form) {
     size_t rows =
         form->type == ELEMENT_I8 ? form->n : (size_t)reference_panels(form->n) * REFERENCE_PANEL;
@@ -92,14 +88,14 @@ size_t reference_weight_values_bytes(const struct weight_form *form) {
 struct reference_weight_layout reference_weight_layout_of(const struct weight_form *form,
                                                           size_t values_bytes) {
     size_t padded = (size_t)reference_panels(form->n) * REFERENCE_PANEL;
-    size_t words = reference_align(padded * reference_groups(form) * sizeof(float));
+    size_t words = kernels_aligned(padded * reference_groups(form) * sizeof(float));
     bool int8 = form->type == ELEMENT_I8;
     struct reference_weight_layout layout;
-    layout.scale = reference_align(values_bytes);
+    layout.scale = kernels_aligned(values_bytes);
     layout.zero_point = layout.scale + (int8 ? words : 0);
     layout.row_sum = layout.zero_point + (form->weight_zero_point ? words : 0);
     layout.bias = layout.row_sum + (form->activation_zero_point ? words : 0);
-    layout.bytes = layout.bias + (form->bias ? reference_align(padded * sizeof(float)) : 0);
+    layout.bytes = layout.bias + (form->bias ? kernels_aligned(padded * sizeof(float)) : 0);
     return layout;
 }
 

@@ -120,9 +120,7 @@ static struct weight place_weight(struct bench *bench, struct weight_form form, 
     const struct weight_source source = {.values = values, .scale = scale};
     char err[256] = "";
     must(bench->ops->weight_packed_bytes(&weight.form, &bytes, err, sizeof err), "weight", err);
-    void *packed = checked(aligned_alloc(KERNELS_ALIGNMENT_BYTES,
-                                         (bytes + KERNELS_ALIGNMENT_BYTES - 1) /
-                                             KERNELS_ALIGNMENT_BYTES * KERNELS_ALIGNMENT_BYTES));
+    void *packed = checked(aligned_alloc(KERNELS_ALIGNMENT_BYTES, kernels_aligned(bytes)));
     must(bench->ops->weight_pack(&weight.form, &source, packed, err, sizeof err), "pack", err);
     weight.packed = place(bench, packed, bytes);
     must(bench->ops->weight_prepare(bench->device, &weight, &rows, 1, err, sizeof err), "prepare",

@@ -46,8 +46,7 @@ void kernel_test_each_of(const char *test_case, void (*body)(const struct kernel
 
 void *kernel_test_alloc(size_t bytes) {
     /* [size, padded to the alignment][bytes][guard] */
-    size_t rounded =
-        (bytes + KERNELS_ALIGNMENT_BYTES - 1) / KERNELS_ALIGNMENT_BYTES * KERNELS_ALIGNMENT_BYTES;
+    size_t rounded = kernels_aligned(bytes);
     char *block = aligned_alloc(KERNELS_ALIGNMENT_BYTES,
                                 KERNELS_ALIGNMENT_BYTES + rounded + KERNEL_TEST_GUARD_BYTES);
     assert_non_null(block);

@@ -93,9 +93,7 @@ static const struct weight *op_bed_pack(struct op_bed *bed, const struct weight_
     char err[256] = "";
     size_t bytes = 0;
     op_bed_must(bed->ops->weight_packed_bytes(form, &bytes, err, sizeof err), err);
-    size_t rounded =
-        (bytes + KERNELS_ALIGNMENT_BYTES - 1) / KERNELS_ALIGNMENT_BYTES * KERNELS_ALIGNMENT_BYTES;
-    void *packed = aligned_alloc(KERNELS_ALIGNMENT_BYTES, rounded);
+    void *packed = aligned_alloc(KERNELS_ALIGNMENT_BYTES, kernels_aligned(bytes));
     op_bed_must(bed->ops->weight_pack(form, source, packed, err, sizeof err), err);
     *weight = (struct weight){.form = *form, .packed = op_bed_put(bed, packed, bytes)};
     free(packed);

@@ -3,21 +3,17 @@
 #include <immintrin.h>
 #include <string.h>
 
-static size_t inputs_align(size_t bytes) {
-    return (bytes + KERNELS_ALIGNMENT_BYTES - 1) & ~(size_t)(KERNELS_ALIGNMENT_BYTES - 1);
-}
-
 static size_t inputs_q_bytes(uint32_t rows, uint32_t k) {
-    return inputs_align((size_t)rows * avx2_groups(k) * AVX2_GROUP);
+    return kernels_aligned((size_t)rows * avx2_groups(k) * AVX2_GROUP);
 }
 
 static size_t inputs_least_bytes(uint32_t rows, uint32_t k) {
-    return inputs_align(avx2_blocks(rows) * avx2_inputs_groups(k) * sizeof(int16_t));
+    return kernels_aligned(avx2_blocks(rows) * avx2_inputs_groups(k) * sizeof(int16_t));
 }
 
 size_t avx2_inputs_bytes(uint32_t rows, uint32_t k) {
     return inputs_q_bytes(rows, k) + inputs_least_bytes(rows, k) +
-           inputs_align(avx2_blocks(rows) * avx2_inputs_groups(k));
+           kernels_aligned(avx2_blocks(rows) * avx2_inputs_groups(k));
 }
 
 struct avx2_inputs avx2_inputs_place(void *memory, uint32_t rows, uint32_t k) {
@@ -67,9 +63,9 @@ static inline __attribute__((always_inline)) void inputs_group(const int8_t *fro
 
 static inline __attribute__((always_inline)) void inputs_block(const struct avx2_inputs *inputs,
                                                                const int8_t *q, uint32_t block,
-                                                               const uint32_t rows) {
+                                                               size_t first, const uint32_t rows) {
     uint32_t k = inputs->k, whole = k / AVX2_GROUP, rest = k % AVX2_GROUP;
-    size_t first = avx2_block_first(inputs->rows, block), groups = avx2_inputs_groups(k);
+    size_t groups = avx2_inputs_groups(k);
     const int8_t *from = q + first * k;
     uint8_t *to = inputs->q + first * avx2_groups(k) * AVX2_GROUP;
     int16_t *least = inputs->least + block * groups;
@@ -93,10 +89,11 @@ static inline __attribute__((always_inline)) void inputs_block(const struct avx2
 void avx2_inputs_fill(const struct avx2_inputs *inputs, const int8_t *q, uint32_t begin,
                       uint32_t end) {
     for (uint32_t b = begin; b < end; b++) {
-        switch (avx2_block_first(inputs->rows, b + 1) - avx2_block_first(inputs->rows, b)) {
-        case 1: inputs_block(inputs, q, b, 1); break;
-        case 2: inputs_block(inputs, q, b, 2); break;
-        default: inputs_block(inputs, q, b, AVX2_BLOCK_ROWS); break;
+        uint32_t first = avx2_block_first(inputs->rows, b);
+        if (avx2_block_first(inputs->rows, b + 1) - first == AVX2_BLOCK_ROWS) {
+            inputs_block(inputs, q, b, first, AVX2_BLOCK_ROWS);
+        } else {
+            inputs_block(inputs, q, b, first, AVX2_BLOCK_ROWS - 1);
         }
     }
 }

@@ -1,8 +1,9 @@
-/* INT8 rows laid out for blocks of up to three: unsigned, group by group. Private to kernels.
+/* INT8 rows, two at least, laid out for blocks of two or three: unsigned, group by group. Private
+ * to kernels.
  *
  * Of each group of 16 inputs the least one of the block's rows is taken away, so that what is left
  * is unsigned and small: `range` is the largest of it, at most 254. Rows go into nearly equal
- * blocks, so that none is left with one.
+ * blocks, so that none is left with one (T = 4: two and two).
  *   q      u8 [T, 16 G]  block after block; inside a block of R rows [G, 4, R, 4]: a step's inputs
  *                        of all its rows side by side; past K whatever is within the range
  *   least  i16 [B, G2]   G2 = G rounded up to 2; 0 past G

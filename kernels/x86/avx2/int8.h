@@ -25,7 +25,7 @@
 #define AVX2_I8_ROWS 3u /* rows that share the loads of a panel: more ran slower (workshop) */
 
 /* Four inputs of a row in every lane. Inlined as one load that broadcasts. */
-static inline __m256i avx2_i8_inputs(const int8_t *q) {
+static inline __m256i avx2_i8_inputs(const void *q) {
     int32_t four;
     memcpy(&four, q, sizeof four);
     return _mm256_set1_epi32(four);

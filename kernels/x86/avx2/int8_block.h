@@ -22,11 +22,7 @@
 #include <string.h>
 
 #include "kernels/x86/avx2/inputs.h"
-
-/* Bytes of avx2_group_sums. */
-static inline size_t avx2_group_sums_bytes(uint32_t k) {
-    return avx2_inputs_groups(k) * REFERENCE_PANEL * sizeof(int16_t);
-}
+#include "kernels/x86/avx2/int8.h"
 
 /* For lanes of outputs, the sums of four steps' weights, 32 bits each. */
 static inline __m256i avx2_group_sum(const int8_t *weights) {
@@ -40,7 +36,7 @@ static inline __m256i avx2_group_sum(const int8_t *weights) {
 }
 
 /* The sums of a panel's weights by output and group, pairs of groups side by side:
- * i16 [G2 / 2, 16, 2], aligned. */
+ * i16 [G2 / 2, 16, 2], aligned; for any K within a worker's row of the device. */
 static inline void avx2_group_sums(const int8_t *panel, uint32_t k, int16_t *sums) {
     const int8_t *weights = panel + avx2_panel_weights(k);
     uint32_t groups = avx2_groups(k);
@@ -64,12 +60,6 @@ static inline const uint8_t *avx2_opaque(const uint8_t *pointer) {
     return pointer;
 }
 
-static inline __m256i avx2_block_inputs(const uint8_t *u) {
-    int32_t four;
-    memcpy(&four, u, sizeof four);
-    return _mm256_set1_epi32(four);
-}
-
 static inline __m256i avx2_widen_add(__m256i sum, __m256i pairs) {
     return _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
 }
@@ -84,7 +74,7 @@ avx2_block_group(const int8_t *weights, const uint8_t *u, const uint32_t rows, _
         const __m256i left = _mm256_load_si256(w), right = _mm256_load_si256(w + 1);
 #pragma GCC unroll 3
         for (uint32_t r = 0; r < rows; r++) {
-            __m256i inputs = avx2_block_inputs(u + (s * rows + r) * AVX2_STEP);
+            __m256i inputs = avx2_i8_inputs(u + (s * rows + r) * AVX2_STEP);
             __m256i one = _mm256_maddubs_epi16(inputs, left);
             __m256i two = _mm256_maddubs_epi16(inputs, right);
             pairs[r][0] = s == 0 ? one : _mm256_add_epi16(pairs[r][0], one);
@@ -110,7 +100,7 @@ avx2_block_steps(const int8_t *weights, const uint8_t *u, const uint32_t rows, c
         const __m256i left = _mm256_load_si256(w), right = _mm256_load_si256(w + 1);
 #pragma GCC unroll 3
         for (uint32_t r = 0; r < rows; r++) {
-            __m256i inputs = avx2_block_inputs(u + (s * rows + r) * AVX2_STEP);
+            __m256i inputs = avx2_i8_inputs(u + (s * rows + r) * AVX2_STEP);
             if (halve) {
                 __m256i half = _mm256_avg_epu8(inputs, _mm256_setzero_si256());
                 inputs = _mm256_sub_epi8(inputs, half);

@@ -45,10 +45,6 @@ struct shortcut {
 
 /* ---------------------------------------------------------------- workspace */
 
-static size_t shortcut_align(size_t bytes) {
-    return (bytes + KERNELS_ALIGNMENT_BYTES - 1) & ~(size_t)(KERNELS_ALIGNMENT_BYTES - 1);
-}
-
 static uint32_t shortcut_panels_max(uint32_t vocabulary) {
     return reference_panels(vocabulary) / SHORTCUT_WHOLE_SHARE + 1u;
 }
@@ -76,7 +72,7 @@ static size_t shortcut_place(char *base, uint32_t rows, uint32_t vocabulary, uin
     size_t used = 0;
     for (uint32_t i = 0; i < sizeof bytes / sizeof bytes[0]; i++) {
         piece[i] = base != NULL ? base + used : NULL;
-        used += shortcut_align(bytes[i]);
+        used += kernels_aligned(bytes[i]);
     }
     if (base != NULL) {
         shortcut->low = (float *)(void *)piece[0];
@@ -96,7 +92,7 @@ static size_t shortcut_place(char *base, uint32_t rows, uint32_t vocabulary, uin
 /* Of a slice; sampling comes last and takes the place of all but the logits. */
 static size_t shortcut_bytes(uint32_t threads, uint32_t rows, uint32_t vocabulary, uint32_t dim) {
     uint32_t slice = rows < SHORTCUT_ROWS ? rows : SHORTCUT_ROWS;
-    size_t sample = shortcut_align(shortcut_logits_bytes(slice, vocabulary)) +
+    size_t sample = kernels_aligned(shortcut_logits_bytes(slice, vocabulary)) +
                     reference_sample_bytes(threads, vocabulary);
     size_t scratch = shortcut_place(NULL, slice, vocabulary, dim, NULL);
     return sample > scratch ? sample : scratch;
@@ -437,7 +433,7 @@ static enum kernels_status shortcut_slice(struct device *device,
     if (status != KERNELS_OK) {
         return status;
     }
-    size_t logits_bytes = shortcut_align(shortcut_logits_bytes(args->rows, form->n));
+    size_t logits_bytes = kernels_aligned(shortcut_logits_bytes(args->rows, form->n));
     const struct sample_args sample = {.logits = shortcut.low,
                                        .vocabulary = form->n,
                                        .params = args->params,
