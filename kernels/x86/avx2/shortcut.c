@@ -1,29 +1,22 @@
-/* INT8 logits and their bounds, the few that matter recomputed, the sampling that all share. */
+/* INT8 logits, the few that matter recomputed, the sampling that all share. */
 #include "kernels/x86/avx2/shortcut.h"
-
-#include <immintrin.h>
 
 #include "kernels/cpu_device.h"
 #include "kernels/reference/check.h"
 #include "kernels/reference/sample.h"
 #include "kernels/x86/avx2/avx2.h"
 #include "kernels/x86/avx2/head_panels.h"
+#include "kernels/x86/avx2/shortcut_bounds.h"
 #include "kernels/x86/avx2/weight.h"
 
 #define SHORTCUT_ROWS 16u /* a slice: what is looked at together, so that memory is bounded */
 #define SHORTCUT_TOP_K_MAX 256u
-#define SHORTCUT_STRETCH 64u /* logits of which the largest lower end is kept */
-#define SHORTCUT_LANES 16u
 #define SHORTCUT_WHOLE_SHARE \
     8 /* with more than this part of the panels left, take the head whole */
-/* Of the second rounding: what it leaves is small beside what the weights' rounding leaves, and
- * kernels are at their best with small inputs. */
-#define SHORTCUT_SECOND_LEVELS 15.0f
-#define SHORTCUT_FINITE 1e30f /* logits below are far from any overflow */
 
 /* A sampled row on its way. */
 struct shortcut_row {
-    float by_norm, by_error;       /* what the bound takes of |w| and |w - c| */
+    struct avx2_shortcut_bound bound;
     bool is_taken;                 /* the shortcut is open to it */
     bool is_whole;                 /* is not, or too many logits may matter, or the bound is none */
     uint32_t *panels, panel_count; /* that hold a logit that may matter, ascending */
@@ -49,10 +42,6 @@ static uint32_t shortcut_panels_max(uint32_t vocabulary) {
     return reference_panels(vocabulary) / SHORTCUT_WHOLE_SHARE + 1u;
 }
 
-static uint32_t shortcut_stretches(uint32_t vocabulary) {
-    return (vocabulary - 1) / SHORTCUT_STRETCH + 1;
-}
-
 static size_t shortcut_logits_bytes(uint32_t rows, uint32_t vocabulary) {
     return (size_t)rows * vocabulary * sizeof(float);
 }
@@ -64,7 +53,7 @@ static size_t shortcut_place(char *base, uint32_t rows, uint32_t vocabulary, uin
         2 * shortcut_logits_bytes(rows, vocabulary),
         2 * rows * (size_t)dim,
         2 * rows * sizeof(float),
-        rows * (size_t)shortcut_stretches(vocabulary) * sizeof(float),
+        rows * (size_t)avx2_shortcut_stretches(vocabulary) * sizeof(float),
         rows * (size_t)shortcut_panels_max(vocabulary) * sizeof(uint32_t),
         avx2_linear_i8_workspace_bytes(2 * rows, dim),
     };
@@ -104,49 +93,7 @@ size_t avx2_shortcut_bytes(uint32_t threads, const struct kernels_shape *shape) 
     return shape->head_sketch && slice > whole ? slice : whole;
 }
 
-/* ---------------------------------------------------------------- rounding a row twice */
-
-/* Squares of the norms that the bound needs; exact to double's precision, which 1e-6 below
- * covers. */
-struct shortcut_norms {
-    double x, first, second, both, rest;
-};
-
-/* Rounds to -levels .. levels, at most 127. */
-static void shortcut_round(const float *x, uint32_t dim, float levels, int8_t *q, float *scale) {
-    struct canonical_quantizer quantizer =
-        canonical_quantize_symmetric(canonical_amax_bits(x, dim));
-    float fewer = levels / 127.0f;
-    for (uint32_t k = 0; k < dim; k++) {
-        q[k] = canonical_q_symmetric(x[k], quantizer.factor * fewer);
-    }
-    *scale = quantizer.scale / fewer;
-}
-
-static void shortcut_measure(const float *x, const int8_t *first, const int8_t *second,
-                             const float scale[2], uint32_t dim, struct shortcut_norms *norms) {
-    *norms = (struct shortcut_norms){0};
-    for (uint32_t k = 0; k < dim; k++) {
-        double one = (double)first[k] * (double)scale[0];
-        double two = (double)second[k] * (double)scale[1];
-        double rest = (double)x[k] - one - two;
-        norms->x += (double)x[k] * (double)x[k];
-        norms->first += one * one;
-        norms->second += two * two;
-        norms->both += (one + two) * (one + two);
-        norms->rest += rest * rest;
-    }
-}
-
-/* The bound's two factors, rounded up. */
-static void shortcut_bound(const struct shortcut_norms *norms, uint32_t dim,
-                           struct shortcut_row *row) {
-    const double u = 0x1p-24, above = 1.0 + 1e-6;
-    double chain = dim * u / (1.0 - dim * u);
-    double g = 16.0 * u * (sqrt(norms->first) + sqrt(norms->second));
-    row->by_norm = (float)((sqrt(norms->rest) + chain * sqrt(norms->x) + g) * above) + 0x1p-126f;
-    row->by_error = (float)((sqrt(norms->both) + g) * above) + 0x1p-126f;
-}
+/* ---------------------------------------------------------------- which logits can matter */
 
 static void shortcut_round_tile(void *context, uint32_t tile, uint32_t worker) {
     struct shortcut *shortcut = context;
@@ -154,92 +101,14 @@ static void shortcut_round_tile(void *context, uint32_t tile, uint32_t worker) {
     const float *x = shortcut->args->x + (size_t)tile * dim;
     float *rest = cpu_device_row(shortcut->device, worker), scale[2] = {0};
     int8_t *first = shortcut->q + (size_t)tile * dim, *second = first + (size_t)rows * dim;
-    struct shortcut_norms norms;
     if (!shortcut->rows[tile].is_taken) {
         memset(first, 0, dim);
         memset(second, 0, dim);
     } else {
-        shortcut_round(x, dim, 127.0f, first, &scale[0]);
-        for (uint32_t k = 0; k < dim; k++) {
-            rest[k] = fmaf(-(float)first[k], scale[0], x[k]);
-        }
-        shortcut_round(rest, dim, SHORTCUT_SECOND_LEVELS, second, &scale[1]);
-        shortcut_measure(x, first, second, scale, dim, &norms);
-        shortcut_bound(&norms, dim, &shortcut->rows[tile]);
+        shortcut->rows[tile].bound = avx2_shortcut_round(x, dim, rest, first, second, scale);
     }
     shortcut->scale[tile] = scale[0];
     shortcut->scale[rows + tile] = scale[1];
-}
-
-/* ---------------------------------------------------------------- which logits can matter */
-
-/* Turns the two products of a row into the ends of the intervals that hold its logits. False where
- * a logit might not be finite. */
-static bool shortcut_ends(const struct head_sketch *sketch, const struct shortcut_row *row,
-                          uint32_t vocabulary, float *low, float *high) {
-    int32_t beyond = 0;
-    for (uint32_t n = 0; n < vocabulary; n++) {
-        float logit = low[n] + high[n];
-        float off = sketch->norm[n] * row->by_norm + sketch->error[n] * row->by_error;
-        off = off + 1e-30f; /* what underflow can take */
-        low[n] = logit - off;
-        high[n] = logit + off;
-        beyond |= !(low[n] > -SHORTCUT_FINITE) | !(high[n] < SHORTCUT_FINITE);
-    }
-    return beyond == 0;
-}
-
-/* Largest of each stretch, in lanes that need not wait for each other. */
-static void shortcut_stretch_most(const float *low, uint32_t vocabulary, float *most) {
-    for (uint32_t begin = 0; begin < vocabulary; begin += SHORTCUT_STRETCH) {
-        uint32_t left = vocabulary - begin,
-                 width = left < SHORTCUT_STRETCH ? left : SHORTCUT_STRETCH;
-        const float *from = low + begin;
-        float lane[SHORTCUT_LANES];
-        for (uint32_t l = 0; l < SHORTCUT_LANES; l++) {
-            lane[l] = from[l < width ? l : 0];
-        }
-        uint32_t whole = width - width % SHORTCUT_LANES;
-        for (uint32_t n = 0; n < whole; n += SHORTCUT_LANES) {
-            for (uint32_t l = 0; l < SHORTCUT_LANES; l++) {
-                lane[l] = from[n + l] > lane[l] ? from[n + l] : lane[l];
-            }
-        }
-        for (uint32_t n = whole; n < width; n++) {
-            lane[0] = from[n] > lane[0] ? from[n] : lane[0];
-        }
-        for (uint32_t l = 1; l < SHORTCUT_LANES; l++) {
-            lane[0] = lane[l] > lane[0] ? lane[l] : lane[0];
-        }
-        most[begin / SHORTCUT_STRETCH] = lane[0];
-    }
-}
-
-/* The k-th largest of count >= k values, which are moved about (Hoare 1961). */
-static float shortcut_kth(float *value, uint32_t count, uint32_t k) {
-    uint32_t left = 0, right = count - 1, at = k - 1;
-    while (left < right) {
-        float pivot = value[left + (right - left) / 2];
-        uint32_t i = left, j = right;
-        for (;;) {
-            for (; value[i] > pivot; i++) {
-            }
-            for (; value[j] < pivot; j--) {
-            }
-            if (i >= j) {
-                break;
-            }
-            float moved = value[i];
-            value[i++] = value[j];
-            value[j--] = moved;
-        }
-        if (at <= j) {
-            right = j;
-        } else {
-            left = j + 1;
-        }
-    }
-    return value[at];
 }
 
 /* Panels with an upper end that reaches `least`. False when they are too many. */
@@ -270,8 +139,6 @@ static uint32_t shortcut_first(const struct sample_params *params, uint32_t s) {
     return params->temperature[s] < 0.01f ? 1 : top_k <= SHORTCUT_TOP_K_MAX ? top_k : 0;
 }
 
-/* The largest lower ends of stretches are so many different logits' lower ends: the k-th of them is
- * not above the k-th largest logit. */
 static bool shortcut_select(struct shortcut *shortcut, uint32_t s) {
     struct shortcut_row *row = &shortcut->rows[s];
     const struct sample_params *params = &shortcut->args->params;
@@ -280,14 +147,13 @@ static bool shortcut_select(struct shortcut *shortcut, uint32_t s) {
     float *high = shortcut->high + (size_t)s * vocabulary;
     float *most = shortcut->most + (size_t)s * shortcut->stretch_count;
     if (first > shortcut->stretch_count ||
-        !shortcut_ends(shortcut->args->sketch, row, vocabulary, low, high)) {
+        !avx2_shortcut_ends(shortcut->args->sketch, &row->bound, vocabulary, low, high)) {
         return false;
     }
     reference_sample_penalize(params, s, low, vocabulary);
     reference_sample_penalize(params, s, high, vocabulary);
-    shortcut_stretch_most(low, vocabulary, most);
-    return shortcut_collect(shortcut, high, shortcut_kth(most, shortcut->stretch_count, first),
-                            row);
+    float least = avx2_shortcut_least(low, vocabulary, first, most);
+    return shortcut_collect(shortcut, high, least, row);
 }
 
 static void shortcut_select_tile(void *context, uint32_t tile, uint32_t worker) {
@@ -427,7 +293,7 @@ static enum kernels_status shortcut_slice(struct device *device,
                                 .dim = form->k,
                                 .panel_count = reference_panels(form->n),
                                 .panels_max = shortcut_panels_max(form->n),
-                                .stretch_count = shortcut_stretches(form->n)};
+                                .stretch_count = avx2_shortcut_stretches(form->n)};
     (void)shortcut_place(args->workspace.data, args->rows, form->n, form->k, &shortcut);
     enum kernels_status status = shortcut_logits(&shortcut);
     if (status != KERNELS_OK) {
