@@ -61,7 +61,7 @@ static const struct kernel_ops cpu_device_avx2 = {.tier = "avx2",
 static const struct kernel_ops cpu_device_avx512 = {.tier = "avx512",
                                                     .packing_version = 1,
                                                     .takes_head_sketch = true,
-                                                    .workspace_bytes = avx2_workspace_bytes,
+                                                    .workspace_bytes = avx512_workspace_bytes,
                                                     .page_bytes = reference_page_bytes,
                                                     .weight_packed_bytes =
                                                         avx512_weight_packed_bytes,

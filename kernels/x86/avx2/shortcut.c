@@ -47,15 +47,15 @@ static size_t shortcut_logits_bytes(uint32_t rows, uint32_t vocabulary) {
 }
 
 /* Gives the pieces of the workspace for a slice of `rows` rows; with base NULL only their bytes. */
-static size_t shortcut_place(char *base, uint32_t rows, uint32_t vocabulary, uint32_t dim,
-                             struct shortcut *shortcut) {
+static size_t shortcut_place(const struct avx2_shortcut_tier *tier, char *base, uint32_t rows,
+                             uint32_t vocabulary, uint32_t dim, struct shortcut *shortcut) {
     const size_t bytes[] = {
         2 * shortcut_logits_bytes(rows, vocabulary),
         2 * rows * (size_t)dim,
         2 * rows * sizeof(float),
         rows * (size_t)avx2_shortcut_stretches(vocabulary) * sizeof(float),
         rows * (size_t)shortcut_panels_max(vocabulary) * sizeof(uint32_t),
-        avx2_linear_i8_workspace_bytes(2 * rows, dim),
+        tier->linear_i8_bytes != NULL ? tier->linear_i8_bytes(2 * rows, dim) : 0,
     };
     char *piece[sizeof bytes / sizeof bytes[0]];
     size_t used = 0;
@@ -79,17 +79,19 @@ static size_t shortcut_place(char *base, uint32_t rows, uint32_t vocabulary, uin
 }
 
 /* Of a slice; sampling comes last and takes the place of all but the logits. */
-static size_t shortcut_bytes(uint32_t threads, uint32_t rows, uint32_t vocabulary, uint32_t dim) {
+static size_t shortcut_bytes(const struct avx2_shortcut_tier *tier, uint32_t threads, uint32_t rows,
+                             uint32_t vocabulary, uint32_t dim) {
     uint32_t slice = rows < SHORTCUT_ROWS ? rows : SHORTCUT_ROWS;
     size_t sample = kernels_aligned(shortcut_logits_bytes(slice, vocabulary)) +
                     reference_sample_bytes(threads, vocabulary);
-    size_t scratch = shortcut_place(NULL, slice, vocabulary, dim, NULL);
+    size_t scratch = shortcut_place(tier, NULL, slice, vocabulary, dim, NULL);
     return sample > scratch ? sample : scratch;
 }
 
-size_t avx2_shortcut_bytes(uint32_t threads, const struct kernels_shape *shape) {
+size_t avx2_shortcut_bytes(const struct avx2_shortcut_tier *tier, uint32_t threads,
+                           const struct kernels_shape *shape) {
     size_t whole = reference_head_sample_bytes(threads, shape->sampled_max, shape->vocabulary);
-    size_t slice = shortcut_bytes(threads, shape->sampled_max, shape->vocabulary, shape->dim);
+    size_t slice = shortcut_bytes(tier, threads, shape->sampled_max, shape->vocabulary, shape->dim);
     return shape->head_sketch && slice > whole ? slice : whole;
 }
 
@@ -294,7 +296,7 @@ static enum kernels_status shortcut_slice(struct device *device,
                                 .panel_count = reference_panels(form->n),
                                 .panels_max = shortcut_panels_max(form->n),
                                 .stretch_count = avx2_shortcut_stretches(form->n)};
-    (void)shortcut_place(args->workspace.data, args->rows, form->n, form->k, &shortcut);
+    (void)shortcut_place(tier, args->workspace.data, args->rows, form->n, form->k, &shortcut);
     enum kernels_status status = shortcut_logits(&shortcut);
     if (status != KERNELS_OK) {
         return status;
@@ -324,7 +326,7 @@ enum kernels_status avx2_shortcut_sample(struct device *device, const struct hea
     }
     const struct weight_form *form = &args->weight->form;
     size_t bytes =
-        shortcut_bytes(pool_threads(cpu_device_pool(device)), args->rows, form->n, form->k);
+        shortcut_bytes(tier, pool_threads(cpu_device_pool(device)), args->rows, form->n, form->k);
     if (!check_workspace(&args->workspace, bytes)) {
         return KERNELS_INVALID;
     }

@@ -19,12 +19,14 @@
 
 struct avx2_shortcut_tier {
     enum kernels_status (*linear_i8)(struct device *device, const struct linear_i8_args *args);
+    size_t (*linear_i8_bytes)(uint32_t rows, uint32_t k); /* its workspace; NULL: none */
     reference_head_logits_fn *head_logits;
     uint32_t rows_max; /* with more sampled rows the whole head is the shorter way */
 };
 
 /* Workspace bytes of head_sample within a shape. */
-size_t avx2_shortcut_bytes(uint32_t threads, const struct kernels_shape *shape);
+size_t avx2_shortcut_bytes(const struct avx2_shortcut_tier *tier, uint32_t threads,
+                           const struct kernels_shape *shape);
 
 /* head_sample by the shortcut, for the rows that it can take: greedy ones and those with a top_k of
  * at most 256. */

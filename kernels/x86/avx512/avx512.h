@@ -30,6 +30,8 @@ enum kernels_status avx512_attention(struct device *device, const struct attenti
 enum kernels_status avx512_head_logits(struct device *device, const struct head_logits_args *args);
 enum kernels_status avx512_head_sample(struct device *device, const struct head_sample_args *args);
 
+size_t avx512_workspace_bytes(const struct device *device, enum kernel_op op,
+                              const struct kernels_shape *shape);
 enum kernels_status avx512_weight_packed_bytes(const struct weight_form *form, size_t *bytes,
                                                char *err, size_t err_bytes);
 enum kernels_status avx512_weight_pack(const struct weight_form *form,

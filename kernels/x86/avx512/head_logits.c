@@ -1,4 +1,5 @@
 /* The LM head, and the head with sampling: the linear of 16- and 32-bit weights. */
+#include "kernels/cpu_device.h"
 #include "kernels/x86/avx2/shortcut.h"
 #include "kernels/x86/avx512/avx512.h"
 
@@ -10,9 +11,17 @@ enum kernels_status avx512_head_logits(struct device *device, const struct head_
     return avx512_linear_f32(device, &linear);
 }
 
+static const struct avx2_shortcut_tier tier = {.linear_i8 = avx512_linear_i8,
+                                               .head_logits = avx512_head_logits,
+                                               .rows_max = SHORTCUT_ROWS_MAX};
+
 enum kernels_status avx512_head_sample(struct device *device, const struct head_sample_args *args) {
-    static const struct avx2_shortcut_tier tier = {.linear_i8 = avx512_linear_i8,
-                                                   .head_logits = avx512_head_logits,
-                                                   .rows_max = SHORTCUT_ROWS_MAX};
     return avx2_shortcut_sample(device, args, &tier);
+}
+
+size_t avx512_workspace_bytes(const struct device *device, enum kernel_op op,
+                              const struct kernels_shape *shape) {
+    return op == KERNEL_OP_head_sample
+               ? avx2_shortcut_bytes(&tier, pool_threads(cpu_device_pool(device)), shape)
+               : reference_workspace_bytes(device, op, shape);
 }
