@@ -45,7 +45,7 @@ static const struct kernel_ops cpu_device_reference = {.tier = "reference",
 
 #if defined(__x86_64__)
 static const struct kernel_ops cpu_device_avx2 = {.tier = "avx2",
-                                                  .packing_version = 3,
+                                                  .packing_version = 4,
                                                   .takes_head_sketch = true,
                                                   .workspace_bytes = avx2_workspace_bytes,
                                                   .page_bytes = reference_page_bytes,

@@ -8,11 +8,11 @@
  *
  * With u <= range, what a 16-bit lane holds on its way is within range times the larger of the sums
  * of |w| over its positive and over its negative weights. Packing knows those; a panel keeps, for
- * each group, the largest range for which all of its lanes stay within 16 bits, and one that is
- * enough everywhere when steps are widened one by one. Real inputs are mostly small against the
- * largest of their row, so nine groups in ten are added at 16 bits (kernels/workshop/README.md).
- * Where even a step might saturate, inputs are taken in two halves, each at most 127: pairs are
- * then within 127 * 256.
+ * each group, the largest range for which all of its lanes stay within 16 bits, and the one that is
+ * enough when steps are widened one by one. Real inputs are mostly small against the largest of
+ * their row, so nine groups in ten are added at 16 bits (kernels/workshop/README.md). Where even a
+ * step might saturate, inputs are taken in two halves, each at most 127: pairs are then within
+ * 127 * 256.
  *
  * A lane of 32 bits may wrap on its way; the sum itself fits (|q| <= 127, K <= 2^16). */
 #ifndef SOLFLEET_KERNELS_X86_AVX2_INT8_BLOCK_H
@@ -137,7 +137,7 @@ avx2_block_panel(const int8_t *panel, const int16_t *group_sums, const struct av
     const uint8_t *u = inputs->q + (size_t)first * groups * AVX2_GROUP;
     const uint8_t *range = inputs->range + block * stride;
     const uint8_t *limits = (const uint8_t *)panel + AVX2_PANEL_START_BYTES;
-    const uint8_t step_limit = *limits++;
+    const uint8_t *step_limits = limits + groups;
     const int8_t *weights = panel + avx2_panel_weights(inputs->k);
     __m256i start[2], sum[AVX2_BLOCK_ROWS][2];
     avx2_block_start(group_sums, inputs->least + block * stride, groups, start);
@@ -149,7 +149,7 @@ avx2_block_panel(const int8_t *panel, const int16_t *group_sums, const struct av
     for (uint32_t g = 0; g < groups; g++) {
         if (__builtin_expect(range[g] <= limits[g], 1)) {
             avx2_block_group(weights, avx2_opaque(u), rows, sum);
-        } else if (range[g] <= step_limit) {
+        } else if (range[g] <= avx2_step_limit(step_limits, g)) {
             avx2_block_steps(weights, avx2_opaque(u), rows, false, sum);
         } else {
             avx2_block_steps(weights, avx2_opaque(u), rows, true, sum);

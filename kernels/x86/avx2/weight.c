@@ -40,19 +40,27 @@ enum kernels_status avx2_weight_pack_by(const struct weight_form *form,
 }
 
 /* The largest unsigned input for which no part of a sum over these weights leaves 16 bits. */
-static uint8_t avx2_limit(const int32_t of_sign[2]) {
+static uint32_t avx2_limit(const int32_t of_sign[2]) {
     int32_t most = of_sign[0] > of_sign[1] ? of_sign[0] : of_sign[1];
-    int32_t limit = most > 0 ? INT16_MAX / most : UINT8_MAX;
-    return (uint8_t)(limit < UINT8_MAX ? limit : UINT8_MAX);
+    return (uint32_t)(most > 0 ? INT16_MAX / most : INT16_MAX);
 }
 
-static void avx2_lower(uint8_t *limit, uint8_t to) {
-    *limit = *limit < to ? *limit : to;
+static void avx2_lower_group(uint8_t *limit, uint32_t to) {
+    *limit = (uint8_t)(to < *limit ? to : *limit);
+}
+
+static void avx2_lower_step(uint8_t *step_limits, uint32_t group, uint32_t to) {
+    if (to < avx2_step_limit(step_limits, group)) {
+        uint32_t grains = (to - AVX2_STEP_LIMIT_LEAST) / AVX2_STEP_LIMIT_GRAIN, at = group % 2 * 4;
+        uint8_t *both = &step_limits[group / 2];
+        *both = (uint8_t)((*both & ~(AVX2_STEP_LIMIT_MOST << at)) | grains << at);
+    }
 }
 
 /* Lowers a panel's limits to what the weights of one more output allow. A 16-bit lane sees two
  * neighbours of each step. */
 static void avx2_lower_limits(const int8_t *values, uint32_t k_count, uint8_t *limits) {
+    uint8_t *step_limits = limits + avx2_groups(k_count);
     for (uint32_t lane = 0; lane < AVX2_STEP; lane += 2) {
         int32_t group[2] = {0};
         for (uint32_t k = lane; k < k_count; k += AVX2_STEP) {
@@ -62,8 +70,8 @@ static void avx2_lower_limits(const int8_t *values, uint32_t k_count, uint8_t *l
             }
             group[0] = (k % AVX2_GROUP < AVX2_STEP ? 0 : group[0]) + step[0];
             group[1] = (k % AVX2_GROUP < AVX2_STEP ? 0 : group[1]) + step[1];
-            avx2_lower(&limits[0], avx2_limit(step));
-            avx2_lower(&limits[1 + k / AVX2_GROUP], avx2_limit(group));
+            avx2_lower_group(&limits[k / AVX2_GROUP], avx2_limit(group));
+            avx2_lower_step(step_limits, k / AVX2_GROUP, avx2_limit(step));
         }
     }
 }
@@ -81,7 +89,7 @@ static void avx2_pack_output(const struct weight_form *form, const int8_t *value
     }
     memcpy(panel + (size_t)(n % REFERENCE_PANEL) * sizeof start, &start, sizeof start);
     if (n % REFERENCE_PANEL == 0) {
-        memset(limits, UINT8_MAX, 1u + avx2_groups(form->k));
+        memset(limits, UINT8_MAX, avx2_limits_bytes(form->k));
     }
     avx2_lower_limits(values, form->k, limits);
 }

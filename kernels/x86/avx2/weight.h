@@ -4,8 +4,9 @@
  * (which never reach -128, so that a weight of -128 is exact: see int8.h). Panels of 16 outputs,
  * one after the other, each of three parts that begin at a cache line:
  *   starts   i32 [16]                 what each output's sum starts from (int8.h)
- *   limits   u8 [1 + G]               of unsigned inputs (int8_block.h): one for a step alone
- *                                     anywhere in the panel, then one for each group of steps
+ *   limits   u8 [G], u4 [G]          of unsigned inputs (int8_block.h), for each group of steps:
+ *                                     with its steps added at 16 bits, and with each step alone;
+ *                                     of the second what avx2_step_limit makes of it
  *   weights  i8 [G, 4, 16, 4]         G = ceil(K/16) groups of four steps; a step reads four inputs
  *                                     of 16 outputs as one cache line; zero past K
  * Other sections as in the reference; other forms in the reference's layout, for the reference's
@@ -35,9 +36,24 @@ static inline uint32_t avx2_groups(uint32_t k) {
     return k / AVX2_GROUP + (k % AVX2_GROUP != 0);
 }
 
+static inline size_t avx2_limits_bytes(uint32_t k) {
+    return (size_t)avx2_groups(k) + (avx2_groups(k) + 1u) / 2u;
+}
+
 /* Where the weights of a panel begin. */
 static inline size_t avx2_panel_weights(uint32_t k) {
-    return AVX2_PANEL_START_BYTES + ((1u + avx2_groups(k) + 63u) & ~(size_t)63u);
+    return AVX2_PANEL_START_BYTES + ((avx2_limits_bytes(k) + 63u) & ~(size_t)63u);
+}
+
+/* A single step's limit, coarse: any step allows 127 (two weights are at most 256), and no input is
+ * above 254. */
+#define AVX2_STEP_LIMIT_LEAST 127u
+#define AVX2_STEP_LIMIT_GRAIN 9u
+#define AVX2_STEP_LIMIT_MOST 15u
+
+static inline uint32_t avx2_step_limit(const uint8_t *step_limits, uint32_t group) {
+    uint32_t grains = step_limits[group / 2] >> group % 2 * 4 & AVX2_STEP_LIMIT_MOST;
+    return AVX2_STEP_LIMIT_LEAST + AVX2_STEP_LIMIT_GRAIN * grains;
 }
 
 static inline size_t avx2_panel_bytes(uint32_t k) {
