@@ -31,7 +31,7 @@ struct shortcut {
     float *high;  /* [rows, V] behind it: the second product, then upper ends */
     int8_t *q;    /* [2, rows, D]: first, then second roundings; 0 of rows that are not taken */
     float *scale; /* [2, rows] */
-    float *most;  /* [rows, stretches] */
+    float *most;  /* [rows, 2, stretches]: of lower, then of upper ends */
     struct kernels_workspace linear; /* of the two products */
     struct shortcut_row rows[SHORTCUT_ROWS];
 };
@@ -53,7 +53,7 @@ static size_t shortcut_place(const struct avx2_shortcut_tier *tier, char *base, 
         2 * shortcut_logits_bytes(rows, vocabulary),
         2 * rows * (size_t)dim,
         2 * rows * sizeof(float),
-        rows * (size_t)avx2_shortcut_stretches(vocabulary) * sizeof(float),
+        2 * rows * (size_t)avx2_shortcut_stretches(vocabulary) * sizeof(float),
         rows * (size_t)shortcut_panels_max(vocabulary) * sizeof(uint32_t),
         tier->linear_i8_bytes != NULL ? tier->linear_i8_bytes(2 * rows, dim) : 0,
     };
@@ -113,11 +113,13 @@ static void shortcut_round_tile(void *context, uint32_t tile, uint32_t worker) {
     shortcut->scale[rows + tile] = scale[1];
 }
 
-/* Panels with an upper end that reaches `least`. False when they are too many. */
-static bool shortcut_collect(const struct shortcut *shortcut, const float *high, float least,
-                             struct shortcut_row *row) {
-    uint32_t count = 0;
-    for (uint32_t p = 0; p < shortcut->panel_count; p++) {
+/* Panels of stretch `stretch` with an upper end that reaches `least`. False when there are more of
+ * the row than are kept. */
+static bool shortcut_collect_stretch(const struct shortcut *shortcut, uint32_t stretch,
+                                     const float *high, float least, struct shortcut_row *row) {
+    const uint32_t panels = AVX2_SHORTCUT_STRETCH / REFERENCE_PANEL;
+    for (uint32_t p = stretch * panels; p < (stretch + 1) * panels && p < shortcut->panel_count;
+         p++) {
         uint32_t begin = p * REFERENCE_PANEL, left = shortcut->vocabulary - begin;
         uint32_t width = left < REFERENCE_PANEL ? left : REFERENCE_PANEL;
         int32_t reaches = 0;
@@ -125,13 +127,24 @@ static bool shortcut_collect(const struct shortcut *shortcut, const float *high,
             reaches |= high[begin + l] >= least;
         }
         if (reaches != 0) {
-            if (count == shortcut->panels_max) {
+            if (row->panel_count == shortcut->panels_max) {
                 return false;
             }
-            row->panels[count++] = p;
+            row->panels[row->panel_count++] = p;
         }
     }
-    row->panel_count = count;
+    return true;
+}
+
+static bool shortcut_collect(const struct shortcut *shortcut, const struct avx2_shortcut_ends *ends,
+                             float least, struct shortcut_row *row) {
+    row->panel_count = 0;
+    for (uint32_t i = 0; i < shortcut->stretch_count; i++) {
+        if (ends->most_high[i] >= least &&
+            !shortcut_collect_stretch(shortcut, i, ends->high, least, row)) {
+            return false;
+        }
+    }
     return true;
 }
 
@@ -145,17 +158,21 @@ static bool shortcut_select(struct shortcut *shortcut, uint32_t s) {
     struct shortcut_row *row = &shortcut->rows[s];
     const struct sample_params *params = &shortcut->args->params;
     uint32_t vocabulary = shortcut->vocabulary, first = shortcut_first(params, s);
-    float *low = shortcut->low + (size_t)s * vocabulary;
-    float *high = shortcut->high + (size_t)s * vocabulary;
-    float *most = shortcut->most + (size_t)s * shortcut->stretch_count;
+    float *most = shortcut->most + (size_t)s * 2 * shortcut->stretch_count;
+    const struct avx2_shortcut_ends ends = {.low = shortcut->low + (size_t)s * vocabulary,
+                                            .high = shortcut->high + (size_t)s * vocabulary,
+                                            .most_low = most,
+                                            .most_high = most + shortcut->stretch_count};
     if (first > shortcut->stretch_count ||
-        !avx2_shortcut_ends(shortcut->args->sketch, &row->bound, vocabulary, low, high)) {
+        !avx2_shortcut_bound_logits(shortcut->args->sketch, &row->bound, vocabulary, &ends)) {
         return false;
     }
-    reference_sample_penalize(params, s, low, vocabulary);
-    reference_sample_penalize(params, s, high, vocabulary);
-    float least = avx2_shortcut_least(low, vocabulary, first, most);
-    return shortcut_collect(shortcut, high, least, row);
+    if (params->seen_begin[s] < params->seen_begin[s + 1]) {
+        reference_sample_penalize(params, s, ends.low, vocabulary);
+        reference_sample_penalize(params, s, ends.high, vocabulary);
+        avx2_shortcut_find_most(vocabulary, &ends);
+    }
+    return shortcut_collect(shortcut, &ends, avx2_shortcut_least(vocabulary, first, &ends), row);
 }
 
 static void shortcut_select_tile(void *context, uint32_t tile, uint32_t worker) {

@@ -1,8 +1,9 @@
 #include "kernels/x86/avx2/shortcut_bounds.h"
 
+#include <immintrin.h>
+
 #include "kernels/canonical.h"
 
-#define SHORTCUT_LANES 16u
 /* Of the second rounding: what it leaves is small beside what the weights' rounding leaves, and
  * kernels are at their best with small inputs. */
 #define SHORTCUT_SECOND_LEVELS 15.0f
@@ -65,43 +66,76 @@ struct avx2_shortcut_bound avx2_shortcut_round(const float *x, uint32_t dim, flo
 
 /* ---------------------------------------------------------------- which logits can matter */
 
-bool avx2_shortcut_ends(const struct head_sketch *sketch, const struct avx2_shortcut_bound *bound,
-                        uint32_t vocabulary, float *low, float *high) {
+/* Ends of logits n .. n + count - 1. */
+static inline __attribute__((always_inline)) bool
+shortcut_bound_stretch(const struct head_sketch *sketch, const struct avx2_shortcut_bound *bound,
+                       uint32_t n, uint32_t count, float *low, float *high) {
+    const float *norm = sketch->norm + n, *error = sketch->error + n;
     int32_t beyond = 0;
-    for (uint32_t n = 0; n < vocabulary; n++) {
-        float logit = low[n] + high[n];
-        float off = sketch->norm[n] * bound->by_norm + sketch->error[n] * bound->by_error;
+    for (uint32_t i = 0; i < count; i++) {
+        float logit = low[i] + high[i];
+        float off = norm[i] * bound->by_norm + error[i] * bound->by_error;
         off = off + 1e-30f; /* what underflow can take */
-        low[n] = logit - off;
-        high[n] = logit + off;
-        beyond |= !(low[n] > -SHORTCUT_FINITE) | !(high[n] < SHORTCUT_FINITE);
+        low[i] = logit - off;
+        high[i] = logit + off;
+        beyond |= !(low[i] > -SHORTCUT_FINITE) | !(high[i] < SHORTCUT_FINITE);
     }
     return beyond == 0;
 }
 
-/* Largest of each stretch, in lanes that need not wait for each other. */
-static void shortcut_stretch_most(const float *low, uint32_t vocabulary, float *most) {
-    for (uint32_t begin = 0; begin < vocabulary; begin += AVX2_SHORTCUT_STRETCH) {
-        uint32_t left = vocabulary - begin,
-                 width = left < AVX2_SHORTCUT_STRETCH ? left : AVX2_SHORTCUT_STRETCH;
-        const float *from = low + begin;
-        float lane[SHORTCUT_LANES];
-        for (uint32_t l = 0; l < SHORTCUT_LANES; l++) {
-            lane[l] = from[l < width ? l : 0];
-        }
-        uint32_t whole = width - width % SHORTCUT_LANES;
-        for (uint32_t n = 0; n < whole; n += SHORTCUT_LANES) {
-            for (uint32_t l = 0; l < SHORTCUT_LANES; l++) {
-                lane[l] = from[n + l] > lane[l] ? from[n + l] : lane[l];
-            }
-        }
-        for (uint32_t n = whole; n < width; n++) {
-            lane[0] = from[n] > lane[0] ? from[n] : lane[0];
-        }
-        for (uint32_t l = 1; l < SHORTCUT_LANES; l++) {
-            lane[0] = lane[l] > lane[0] ? lane[l] : lane[0];
-        }
-        most[begin / AVX2_SHORTCUT_STRETCH] = lane[0];
+/* The largest of a whole stretch. */
+static float shortcut_most_whole(const float *value) {
+    __m256 most = _mm256_loadu_ps(value);
+#pragma GCC unroll 7
+    for (uint32_t i = 8; i < AVX2_SHORTCUT_STRETCH; i += 8) {
+        most = _mm256_max_ps(most, _mm256_loadu_ps(value + i));
+    }
+    __m128 four = _mm_max_ps(_mm256_castps256_ps128(most), _mm256_extractf128_ps(most, 1));
+    __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)));
+}
+
+static float shortcut_most(const float *value, uint32_t count) {
+    if (count == AVX2_SHORTCUT_STRETCH) {
+        return shortcut_most_whole(value);
+    }
+    float most = value[0];
+    for (uint32_t i = 1; i < count; i++) {
+        most = value[i] > most ? value[i] : most;
+    }
+    return most;
+}
+
+static uint32_t shortcut_width(uint32_t vocabulary, uint32_t stretch) {
+    uint32_t left = vocabulary - stretch * AVX2_SHORTCUT_STRETCH;
+    return left < AVX2_SHORTCUT_STRETCH ? left : AVX2_SHORTCUT_STRETCH;
+}
+
+static void shortcut_find_most(const struct avx2_shortcut_ends *ends, uint32_t stretch,
+                               uint32_t count) {
+    uint32_t n = stretch * AVX2_SHORTCUT_STRETCH;
+    ends->most_low[stretch] = shortcut_most(ends->low + n, count);
+    ends->most_high[stretch] = shortcut_most(ends->high + n, count);
+}
+
+bool avx2_shortcut_bound_logits(const struct head_sketch *sketch,
+                                const struct avx2_shortcut_bound *bound, uint32_t vocabulary,
+                                const struct avx2_shortcut_ends *ends) {
+    bool finite = true;
+    for (uint32_t s = 0; s < avx2_shortcut_stretches(vocabulary); s++) {
+        uint32_t n = s * AVX2_SHORTCUT_STRETCH, count = shortcut_width(vocabulary, s);
+        float *low = ends->low + n, *high = ends->high + n;
+        finite &= count == AVX2_SHORTCUT_STRETCH
+                      ? shortcut_bound_stretch(sketch, bound, n, AVX2_SHORTCUT_STRETCH, low, high)
+                      : shortcut_bound_stretch(sketch, bound, n, count, low, high);
+        shortcut_find_most(ends, s, count);
+    }
+    return finite;
+}
+
+void avx2_shortcut_find_most(uint32_t vocabulary, const struct avx2_shortcut_ends *ends) {
+    for (uint32_t s = 0; s < avx2_shortcut_stretches(vocabulary); s++) {
+        shortcut_find_most(ends, s, shortcut_width(vocabulary, s));
     }
 }
 
@@ -132,7 +166,7 @@ static float shortcut_kth(float *value, uint32_t count, uint32_t k) {
     return value[at];
 }
 
-float avx2_shortcut_least(const float *low, uint32_t vocabulary, uint32_t first, float *most) {
-    shortcut_stretch_most(low, vocabulary, most);
-    return shortcut_kth(most, avx2_shortcut_stretches(vocabulary), first);
+float avx2_shortcut_least(uint32_t vocabulary, uint32_t first,
+                          const struct avx2_shortcut_ends *ends) {
+    return shortcut_kth(ends->most_low, avx2_shortcut_stretches(vocabulary), first);
 }

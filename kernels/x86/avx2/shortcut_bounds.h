@@ -7,7 +7,7 @@
 
 #include "kernels/ops.h"
 
-#define AVX2_SHORTCUT_STRETCH 64u /* logits of which the largest lower end is kept */
+#define AVX2_SHORTCUT_STRETCH 64u /* logits of which the largest ends are kept */
 
 /* The bound's two factors, rounded up: what it takes of |w| and of |w - c|. */
 struct avx2_shortcut_bound {
@@ -24,14 +24,25 @@ static inline uint32_t avx2_shortcut_stretches(uint32_t vocabulary) {
 struct avx2_shortcut_bound avx2_shortcut_round(const float *x, uint32_t dim, float *rest,
                                                int8_t *first, int8_t *second, float scale[2]);
 
-/* Turns the two products of a row, low and high [V], into the ends of the intervals that hold its
- * logits. False where a logit might not be finite. */
-bool avx2_shortcut_ends(const struct head_sketch *sketch, const struct avx2_shortcut_bound *bound,
-                        uint32_t vocabulary, float *low, float *high);
+/* The ends of the intervals that hold a row's logits. */
+struct avx2_shortcut_ends {
+    float *low, *high;           /* [V] */
+    float *most_low, *most_high; /* [stretches]: the largest of each stretch */
+};
+
+/* Turns the two products of a row, which stand in low and high, into ends. False where a logit
+ * might not be finite. */
+bool avx2_shortcut_bound_logits(const struct head_sketch *sketch,
+                                const struct avx2_shortcut_bound *bound, uint32_t vocabulary,
+                                const struct avx2_shortcut_ends *ends);
+
+/* Finds the largest ends of stretches again, after low and high were changed. */
+void avx2_shortcut_find_most(uint32_t vocabulary, const struct avx2_shortcut_ends *ends);
 
 /* A value that the `first` largest logits reach: the largest lower ends of stretches are so many
  * different logits' lower ends, and the `first`-th of them is not above the `first`-th largest
- * logit. 1 <= first <= stretches; most: f32 [stretches], scratch. */
-float avx2_shortcut_least(const float *low, uint32_t vocabulary, uint32_t first, float *most);
+ * logit. 1 <= first <= stretches. Moves most_low about. */
+float avx2_shortcut_least(uint32_t vocabulary, uint32_t first,
+                          const struct avx2_shortcut_ends *ends);
 
 #endif
