@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 
+import measure_profile
 from report import measure, show
 
 # Dense INT8 TOP/s and GB/s of memory, of the makers' data sheets, by what the card calls itself.
@@ -106,5 +107,7 @@ def run(bench):
     show(f"Ops on {name}", ops, OPS)
     engine = engine_of(bench)
     show(f"Engine on {name} (128 prompt tokens, 128 of answer)", engine, ENGINE)
+    steps = measure_profile.profile(bench, name, "1,2" if bench.quick else "1,32,384",
+                                    "--device", bench.device)
     judge(ops, engine, peaks)
-    return [{"bench": "card", "device": name, **row} for row in (*ops, *engine)]
+    return [*({"bench": "card", "device": name, **row} for row in (*ops, *engine)), *steps]

@@ -22,15 +22,20 @@ def lines_of(row):
                    "foreign_share": row["foreign_share"]}
 
 
+def profile(bench, on, batches, *options):
+    """The lines of one run of the engine, shown as those on `on`."""
+    measured = measure(bench.program, "engine", "--model", bench.model, *options,
+                       "--batch", batches, "--prompt-tokens", 16 if bench.quick else 128,
+                       "--completion-tokens", 8 if bench.quick else 64, "--repetitions", 1,
+                       "--profile")
+    lines = [line for row in measured for line in lines_of(row)]
+    show(f"A step by operation, {on} ({measured[0]['prompt_tokens']} prompt tokens)",
+         [line for line in lines if line["share"] >= LEAST_SHARE], COLUMNS)
+    return lines
+
+
 def run(bench):
     rows = []
     for tier in bench.tiers:
-        measured = measure(bench.program, "engine", "--model", bench.model, "--cpu-tier", tier,
-                           "--batch", "1" if bench.quick else "1,8,32", "--prompt-tokens", 128,
-                           "--completion-tokens", 16 if bench.quick else 64, "--repetitions", 1,
-                           "--profile")
-        lines = [line for row in measured for line in lines_of(row)]
-        show(f"A step by operation, {tier} (128 prompt tokens)",
-             [line for line in lines if line["share"] >= LEAST_SHARE], COLUMNS)
-        rows += lines
+        rows += profile(bench, tier, "1" if bench.quick else "1,8,32", "--cpu-tier", tier)
     return rows

@@ -1,5 +1,6 @@
 """`solfleet bench`: what scripts rely on, with its own services and with a real Kafka and Redis."""
 
+import itertools
 import json
 import signal
 import subprocess
@@ -114,10 +115,16 @@ def test_a_card_is_measured_with_and_without_fast(monkeypatch, capsys):
         program=BUILD / "emulated" / "solfleet", model=TINY_MODEL, quick=True, device="cuda:0"))
     assert {row["op"] for row in rows if "op" in row} >= {
         "gemm_i8", "linear_i8", "linear_f32 of f16", "linear_f32, fast", "attention, decode"}
-    engine = [row for row in rows if "batch" in row]
+    engine = [row for row in rows if row["bench"] == "card" and "batch" in row]
     assert [(row["batch"], row["precision"]) for row in engine] == [(1, "int8"), (2, "int8")]
     for row in engine:
         assert row["fast_decode_tokens_per_s"] > 0
         assert row["behind_fast"] == 1 - row["decode_tokens_per_s"] / row["fast_decode_tokens_per_s"]
+    steps = [row for row in rows if row["bench"] == "profile"]
+    for step, batch in itertools.product(("prefill", "decode"), (1, 2)):
+        share = sum(row["share"] for row in steps if row["step"] == step and row["batch"] == batch)
+        assert 0.5 < share <= 1.001, (step, batch)
+    assert {"attention", "head_sample", "embed"} <= {row["operation"].split()[0] for row in steps}
     shown = capsys.readouterr().out
+    assert "A step by operation" in shown
     assert "behind fast" in shown and "Decode at batch 1 behind fast, share: " in shown
