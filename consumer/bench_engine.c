@@ -20,6 +20,8 @@
 struct bench_engine {
     const struct bench_engine_options *options;
     struct device *device;
+    struct device *watched; /* the one behind `device` when that is a watch */
+    struct profile profile;
     struct device_info device_info;
     struct model *model;
     struct forward *forward;
@@ -70,9 +72,10 @@ static int bench_engine_open_model(struct bench_engine *bench) {
         return opened == KERNELS_INVALID ? COMMAND_EXIT_USAGE : COMMAND_EXIT_NO_DEVICE;
     }
     if (options->profile) {
-        struct device *plain = bench->device;
-        if (profile_open(plain, &bench->device, bench->err, bench->err_bytes) != KERNELS_OK) {
-            bench->device = plain;
+        const struct op_watcher watcher = profile_watcher(&bench->profile);
+        bench->watched = bench->device;
+        if (op_watch_open(bench->watched, &watcher, &bench->device, bench->err, bench->err_bytes) !=
+            KERNELS_OK) {
             return COMMAND_EXIT_NO_DEVICE;
         }
     }
@@ -183,6 +186,7 @@ static void bench_engine_close(struct bench_engine *bench) {
     forward_close(bench->forward);
     model_close(bench->model);
     device_close(bench->device);
+    device_close(bench->watched);
 }
 
 /* ---- running --------------------------------------------------------------------------------- */
@@ -293,16 +297,16 @@ static int bench_engine_profile(struct bench_engine *bench, struct bench_engine_
     const struct bench_engine_options *options = bench->options;
     uint32_t rows = options->batch * options->prompt_tokens;
     int64_t took_ns = 0;
-    profile_reset(bench->device);
+    bench->profile = (struct profile){0};
     int code = bench_engine_prefill(bench, false, &took_ns);
     if (code == COMMAND_EXIT_OK) {
-        step_profile_read(bench->device, (rows - 1) / options->prefill_chunk_tokens + 1,
+        step_profile_read(&bench->profile, (rows - 1) / options->prefill_chunk_tokens + 1,
                           (uint64_t)took_ns, &report->prefill_profile);
-        profile_reset(bench->device);
+        bench->profile = (struct profile){0};
         code = bench_engine_decode(bench, options->completion_tokens, false, &took_ns);
     }
     if (code == COMMAND_EXIT_OK) {
-        step_profile_read(bench->device, options->completion_tokens, (uint64_t)took_ns,
+        step_profile_read(&bench->profile, options->completion_tokens, (uint64_t)took_ns,
                           &report->decode_profile);
     }
     return code;

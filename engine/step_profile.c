@@ -3,36 +3,25 @@
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-static void step_profile_name(const struct profile_line *line, char *name) {
-    static const char *const types[] = {
-        [ELEMENT_F32] = "f32", [ELEMENT_F16] = "f16", [ELEMENT_I8] = "int8"};
-    if (line->n == 0) {
-        snprintf(name, STEP_PROFILE_NAME_BYTES_MAX, "%s", kernel_ops_name(line->op));
-    } else {
-        snprintf(name, STEP_PROFILE_NAME_BYTES_MAX, "%s %s [%u, %u]", kernel_ops_name(line->op),
-                 types[line->type], line->n, line->k);
-    }
-}
+#include <string.h>
 
 static int step_profile_dearer(const void *a, const void *b) {
     const struct step_profile_line *left = a, *right = b;
     return (left->ms_per_step < right->ms_per_step) - (left->ms_per_step > right->ms_per_step);
 }
 
-void step_profile_read(const struct device *device, uint32_t steps, uint64_t wall_ns,
+void step_profile_read(const struct profile *counted, uint32_t steps, uint64_t wall_ns,
                        struct step_profile *profile) {
     assert(steps >= 1 && wall_ns >= 1);
-    const struct profile_line *counted;
-    size_t count = profile_lines(device, &counted);
+    size_t count = counted->line_count;
     double rest_ns = (double)wall_ns;
     *profile = (struct step_profile){.steps = steps, .line_count = count + 1};
     profile->wall_ms_per_step = (double)wall_ns / 1e6 / steps;
     for (size_t i = 0; i < count; i++) {
-        const struct profile_line *from = &counted[i];
+        const struct profile_line *from = &counted->lines[i];
         struct step_profile_line *line = &profile->lines[i];
         double ns = from->ns > 0 ? (double)from->ns : 1.0;
-        step_profile_name(from, line->name);
+        memcpy(line->name, from->name, sizeof line->name);
         line->ms_per_step = ns / 1e6 / steps;
         line->share = ns / (double)wall_ns;
         line->calls_per_step = (double)from->calls / steps;

@@ -1,34 +1,31 @@
-/* A profile: a device in front of another one that counts what each op costs.
+/* A profile: what ops cost, counted by a watch's watcher.
  *
- * Calls go through to the device behind; each op is waited for, so that its time is its own.
- * Whoever wants no figures opens none, and pays nothing. Threads: as the device behind. Memory: one
- * block at profile_open. It has no graphs: what a graph launches has no ops to tell apart. Refuses
- * to know what the figures mean. */
+ * Plain memory of the caller, zeroed to begin with; the watched device's thread. Refuses to know
+ * what the figures mean. */
 #ifndef SOLFLEET_KERNELS_PROFILE_H
 #define SOLFLEET_KERNELS_PROFILE_H
 
-#include "kernels/ops.h"
+#include "kernels/op_watch.h"
 
 #define PROFILE_LINES_MAX 48u
 
 /* What calls of one op, with weights of one shape, cost together. */
 struct profile_line {
-    enum kernel_op op;
-    enum element_type type; /* of the weight */
-    uint32_t n, k;          /* of the weight; 0 where the op has none */
+    char name[OP_WATCH_NAME_BYTES_MAX];
+    uint32_t n, k; /* of the weight; 0 where the op has none */
     uint64_t calls, rows;
     uint64_t ns;
     uint64_t weight_bytes; /* packed bytes of the weights, each call's; an op may read fewer */
 };
 
-/* Takes over `inner`, which device_close of *out closes, too; on failure it stays the caller's. */
-enum kernels_status profile_open(struct device *inner, struct device **out, char *err,
-                                 size_t err_bytes) KERNELS_CHECK_RESULT;
+/* Lines in the order of their first call; what came when there was no room is in none. To count
+ * from zero, zero it. */
+struct profile {
+    struct profile_line lines[PROFILE_LINES_MAX];
+    size_t line_count;
+};
 
-/* Lines in the order of their first call; at most PROFILE_LINES_MAX, what came later is in none.
- * Borrowed until the next op. `device` is one of profile_open. */
-size_t profile_lines(const struct device *device, const struct profile_line **lines);
-/* From here on everything counts from zero. */
-void profile_reset(struct device *device);
+/* Borrows `profile` until the watch is closed. */
+struct op_watcher profile_watcher(struct profile *profile);
 
 #endif
