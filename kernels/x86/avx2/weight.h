@@ -52,7 +52,7 @@ static inline size_t avx2_panel_weights(uint32_t k) {
 #define AVX2_STEP_LIMIT_MOST 15u
 
 static inline uint32_t avx2_step_limit(const uint8_t *step_limits, uint32_t group) {
-    uint32_t grains = step_limits[group / 2] >> group % 2 * 4 & AVX2_STEP_LIMIT_MOST;
+    uint32_t two = step_limits[group / 2], grains = two >> group % 2 * 4 & AVX2_STEP_LIMIT_MOST;
     return AVX2_STEP_LIMIT_LEAST + AVX2_STEP_LIMIT_GRAIN * grains;
 }
 
