@@ -22,6 +22,7 @@ extern const struct command command_results_entry;
 extern const struct command command_status_entry;
 extern const struct command command_submit_entry;
 extern const struct command command_topics_entry;
+extern const struct command command_verify_entry;
 extern const struct command command_wait_entry;
 extern const struct command command_worker_entry;
 
@@ -41,6 +42,7 @@ static const struct command *const command_table[] = {
     &command_model_entry,    //
     &command_config_entry,   //
     &command_compare_entry,  //
+    &command_verify_entry,   //
     &command_bench_entry,    //
     NULL,
 };

@@ -42,7 +42,8 @@ enum config_command {
     CONFIG_BATCH = 1 << 12,
     CONFIG_REPAIR = 1 << 13,
     CONFIG_REPLAY = 1 << 14,
-    CONFIG_COMMANDS_ALL = (1 << 15) - 1
+    CONFIG_VERIFY = 1 << 15,
+    CONFIG_COMMANDS_ALL = (1 << 16) - 1
 };
 
 enum config_type {

@@ -1,10 +1,12 @@
 #include "consumer/config_table.h"
 
 #define AT(field) offsetof(struct config, field)
-#define MODELS (CONFIG_WORKER | CONFIG_GENERATE | CONFIG_MODEL | CONFIG_BENCH | CONFIG_COMPARE)
+#define MODELS \
+    (CONFIG_WORKER | CONFIG_GENERATE | CONFIG_MODEL | CONFIG_BENCH | CONFIG_COMPARE | CONFIG_VERIFY)
 #define ENGINES (CONFIG_WORKER | CONFIG_GENERATE | CONFIG_BENCH | CONFIG_COMPARE)
 #define BATCHING (CONFIG_WORKER | CONFIG_BENCH)
 #define PLANNING CONFIG_MODEL /* what decides how much memory is reserved */
+#define DEVICES (ENGINES | PLANNING | CONFIG_VERIFY)
 #define KAFKA                                                                      \
     (CONFIG_WORKER | CONFIG_BROKER | CONFIG_TOPICS | CONFIG_SUBMIT | CONFIG_WAIT | \
      CONFIG_RESULTS | CONFIG_BENCH | CONFIG_BATCH | CONFIG_REPAIR | CONFIG_REPLAY)
@@ -52,13 +54,12 @@ const struct config_option config_table_options[] = {
            "which layers are computed in which precision; fast: as int8, with 16-bit products by "
            "cuBLASLt: on a GPU only, and the same answers only on cards of one model with one "
            "build and one version of cuBLASLt"),
-    TEXT(device, "auto", ENGINES | PLANNING, "cpu, cuda:N or auto"),
-    TEXT(cublaslt, "", ENGINES | PLANNING,
+    TEXT(device, "auto", DEVICES, "cpu, cuda:N or auto"),
+    TEXT(cublaslt, "", DEVICES,
          "file of libcublasLt for a CUDA device; empty: where the system's loader finds it"),
-    CHOICE(cpu_tier, "auto", "auto|reference|avx2|avx512", ENGINES | PLANNING,
+    CHOICE(cpu_tier, "auto", "auto|reference|avx2|avx512", DEVICES,
            "kernels on the CPU; auto: the best that it can run"),
-    INT(threads, "0", 0, 1024, ENGINES | PLANNING,
-        "threads that compute on the CPU; 0: one a core"),
+    INT(threads, "0", 0, 1024, DEVICES, "threads that compute on the CPU; 0: one a core"),
     INT(kv_cache_bytes, "0", 0, 1e15, ENGINES | PLANNING,
         "memory for keys and values; 0: enough for max_running sequences, within reason; on a GPU "
         "all that is left of its share"),
@@ -206,9 +207,9 @@ const size_t config_table_alias_count =
     sizeof config_table_aliases / sizeof config_table_aliases[0];
 
 const char *config_table_command_name(unsigned bit) {
-    static const char *const names[] = {"worker",  "broker",  "topics",   "submit", "status",
-                                        "wait",    "results", "generate", "model",  "bench",
-                                        "compare", "config",  "batch",    "repair", "replay"};
+    static const char *const names[] = {
+        "worker", "broker", "topics",  "submit", "status", "wait",   "results", "generate",
+        "model",  "bench",  "compare", "config", "batch",  "repair", "replay",  "verify"};
     for (unsigned i = 0; i < sizeof names / sizeof names[0]; i++) {
         if (bit == 1u << i) {
             return names[i];

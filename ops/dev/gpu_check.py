@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Every kernel on a real card: the cases of tests/cuda_emulation, built by `make card-tests`, each
-in a process of its own, then under compute-sanitizer where that is installed, then what the engine
-does a second. Prints each part; the last line is `N passed, N failed, N skipped`.
+in a process of its own, then under compute-sanitizer where that is installed, then, with a model,
+every result of its ops against the CPU's, and what the engine does a second. Prints each part; the last line is `N passed, N failed, N skipped`.
 
     gpu_check.py BUILD [--limit-s 480] [--fresh] [--model FILE]
 
@@ -60,6 +60,7 @@ def parts(build, binaries, model):
         yield (f"sanitizer:{binary.name.removeprefix('test_')}",
                [sanitizer, "--error-exitcode", "9", binary])
     if model is not None:
+        yield (f"verify:{model.name}", [build / "solfleet", "verify", model, "--device", "cuda:0"])
         yield (f"bench:{model.name}",
                [build / "solfleet", "bench", "engine", "--device", "cuda:0", "--model", model,
                 "--batch", "1,8,32,128", "--json"])
@@ -79,7 +80,7 @@ def run(name, command):
     kept = {"outcome": outcome, "seconds": round(time.monotonic() - began, 2), "status": status}
     if outcome == "skipped":
         kept["reason"] = skip[1]
-    elif outcome == "failed" or name.startswith("bench:"):
+    elif outcome == "failed" or name.startswith(("bench:", "verify:")):
         kept["output"] = output[-TAIL_CHARACTERS:]
     return kept
 
@@ -120,7 +121,7 @@ def main():
     parser.add_argument("build", type=pathlib.Path)
     parser.add_argument("--limit-s", type=float, default=480)
     parser.add_argument("--fresh", action="store_true", help="forget what has passed")
-    parser.add_argument("--model", type=pathlib.Path, help="also measure the engine with it")
+    parser.add_argument("--model", type=pathlib.Path, help="also verify and measure it")
     options = parser.parse_args()
     name, reason = card()
     if not name:

@@ -114,6 +114,14 @@ static void compares_a_policy_with_fast(void **state) {
     free(text);
 }
 
+static void finds_the_card_equal_to_the_cpu(void **state) {
+    RUN_WELL("verify", model, "--tokens", "40", "--device", "cuda:0", "--json");
+    run_command_assert_out(&run, "\"tier\":\"cuda\"");
+    run_command_assert_out(&run, "\"against_tier\":\"reference\"");
+    run_command_assert_out(&run, "\"tokens\":40,");
+    run_command_assert_out(&run, "\"equal\":true}");
+}
+
 static void refuses_fast_on_a_cpu_by_its_exit_code(void **state) {
     char *text = write_text();
     const char *const commands[][10] = {
@@ -147,4 +155,5 @@ TEST_MAIN_WITH(write_model, free_model,
                cmocka_unit_test(measures_the_engine_for_several_batches),
                cmocka_unit_test(measures_decode_steps_by_graphs_unless_told_otherwise),
                cmocka_unit_test(compares_a_policy_with_fast),
+               cmocka_unit_test(finds_the_card_equal_to_the_cpu),
                cmocka_unit_test(refuses_fast_on_a_cpu_by_its_exit_code))

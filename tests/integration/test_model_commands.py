@@ -1,4 +1,4 @@
-"""`solfleet model` and `solfleet compare` as a user runs them: output, JSON and exit codes."""
+"""`solfleet model`, `solfleet compare` and `solfleet verify` as a user runs them: output, JSON and exit codes."""
 
 import json
 import re
@@ -124,13 +124,25 @@ def test_compare_measures_a_policy(run, tmp_path):
     assert told["tokens"] > 30
 
 
-@pytest.mark.parametrize("command", ["model", "generate", "bench", "compare", "worker"])
+def test_verify_finds_this_processor_equal_to_the_reference(run):
+    done = run("verify", MODEL, "--tokens", "34", "--json")
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout.splitlines()[-1])
+    assert told["equal"] is True
+    assert (told["against_tier"], told["against_numerics"]) == ("reference", told["numerics"])
+    assert told["tokens"] == 34 and told["operations"] > 3 * 30 * 9
+    assert "equal bit by bit" in run("verify", "--model", MODEL, "--tokens", "3").stdout
+    assert "which model?" in run("verify").stderr
+
+
+@pytest.mark.parametrize("command", ["model", "generate", "bench", "compare", "verify", "worker"])
 def test_refuses_fast_products_on_a_cpu(run, tmp_path, command):
     text = tmp_path / "text.txt"
     text.write_text("x and y")
     words = {"model": ("model", MODEL), "worker": ("worker", "--model", MODEL),
              "generate": ("generate", "--model", MODEL, "--prompt", "x"),
              "bench": ("bench", "engine", "--model", MODEL, "--batch", 1),
+             "verify": ("verify", MODEL),
              "compare": ("compare", MODEL, "--policy", "int8", "--text", text)}[command]
     done = run(*words, "--policy", "fast", "--device", "cpu")
     assert done.returncode == 6, done.stderr

@@ -112,3 +112,14 @@ def test_without_a_card_it_says_so(played):
     done = played.check()
     assert done.returncode == 6
     assert "no CUDA device: could not communicate with the NVIDIA driver" in done.stderr
+
+
+def test_a_model_is_verified_and_measured(played, tmp_path):
+    played.program(played.build / "solfleet",
+                   f"#!/bin/sh\necho \"$1\" >> {tmp_path}/runs\n[ $1 = bench ] && exit 0\n"
+                   "echo 'DIFFERENT first in attention'\nexit 1\n")
+    done = played.check("--model", str(tmp_path / "m.gguf"))
+    assert done.returncode == 1
+    assert played.runs() == ["one", "two", "verify", "bench"]
+    assert "FAILED  verify:m.gguf" in done.stdout and "first in attention" in done.stdout
+    assert last_line(done) == "3 passed, 1 failed, 0 skipped"
