@@ -124,7 +124,7 @@ SRC_tests    := $(wildcard tests/unit/test_*.c tests/kernels/test_*.c tests/comp
 SRC_fuzz     := $(wildcard tests/fuzz/fuzz_*.c)
 SRC_sim      := $(wildcard tests/sim/*.c)
 SRC_bench    := $(filter-out $(if $(FLAGS_AVX2),,%/bench_roofline.c),$(wildcard tests/bench/bench_*.c))
-SRC_limits   := tests/bench/limits.c tests/bench/values.c
+SRC_limits   := tests/bench/limits.c tests/bench/values.c tests/bench/cpu_rig.c
 SRC_tiny     := tests/integration/make_tiny_llama.c
 SRC_cuda     := $(wildcard kernels/cuda/*.cu)
 SRC_emulated := $(SRC_cuda) $(wildcard tests/cuda_emulation/*.cu) \
@@ -478,7 +478,7 @@ $(BENCHES): $(BUILD)/%: $(BUILD)/%.c.o $(LAYER_LIBS)
 	$(call say,LINK,$@)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
 
 $(BUILD)/tests/bench/bench_roofline: $(call objects,$(SRC_limits))
-$(BUILD)/tests/bench/bench_kernels: $(call objects,tests/bench/values.c)
+$(BUILD)/tests/bench/bench_kernels: $(call objects,$(filter-out %/limits.c,$(SRC_limits)))
 
 bench-roofline: $(BENCHES)                        ## our kernels as shares of what the processor can do, both tiers
 	-$(Q)$(BUILD)/tests/bench/bench_roofline avx2

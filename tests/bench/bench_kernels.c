@@ -10,34 +10,16 @@
 #include <string.h>
 #include <time.h>
 
-#include "kernels/device.h"
-#include "kernels/ops.h"
+#include "tests/bench/cpu_rig.h"
 #include "tests/bench/values.h"
 
 struct bench {
+    struct cpu_rig rig;
     clockid_t clock;
-    struct device *device;
-    const struct kernel_ops *ops;
 };
 
-static void must(enum kernels_status status, const char *what) {
-    if (status != KERNELS_OK) {
-        fprintf(stderr, "%s: status %d\n", what, (int)status);
-        exit(1);
-    }
-}
-
-static double now_s(clockid_t clock) {
-    struct timespec now;
-    clock_gettime(clock, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
-static void *memory(struct bench *bench, size_t bytes) {
-    void *block = NULL;
-    must(device_alloc(bench->device, DEVICE_MEMORY, bytes, &block), "device_alloc");
-    memset(block, 0, bytes);
-    return block;
+static void *memory(const struct bench *bench, size_t bytes) {
+    return cpu_rig_memory(&bench->rig, bytes, 0);
 }
 
 static float *floats(struct bench *bench, size_t count) {
@@ -52,54 +34,29 @@ typedef enum kernels_status run_fn(struct bench *bench, const void *args);
 
 /* Best seconds of a call over at least 0.3 s and three calls. */
 static double best_s(struct bench *bench, run_fn *run, const void *args) {
-    double best = 1e9, end = now_s(CLOCK_MONOTONIC) + 0.3;
-    for (int i = 0; i < 3 || now_s(CLOCK_MONOTONIC) < end; i++) {
-        double begin = now_s(bench->clock);
-        must(run(bench, args), "op");
-        double took = now_s(bench->clock) - begin;
+    double best = 1e9, end = cpu_rig_now_s(CLOCK_MONOTONIC) + 0.3;
+    for (int i = 0; i < 3 || cpu_rig_now_s(CLOCK_MONOTONIC) < end; i++) {
+        double begin = cpu_rig_now_s(bench->clock);
+        cpu_rig_must(run(bench, args), "op");
+        double took = cpu_rig_now_s(bench->clock) - begin;
         best = took < best ? took : best;
     }
     return best;
 }
 
-static struct weight packed(struct bench *bench, enum element_type type, uint32_t n, uint32_t k) {
-    struct weight weight = {.form = {.type = type, .n = n, .k = k}};
-    weight.form.activation = type == ELEMENT_I8 ? ACTIVATION_PER_TOKEN : ACTIVATION_F32;
-    uint8_t *values = malloc((size_t)n * k * element_bytes(type));
-    float *scale = calloc(n, sizeof *scale);
-    if (values == NULL || scale == NULL) {
-        exit(1);
-    }
-    for (size_t i = 0; i < (size_t)n * k * element_bytes(type); i++) {
-        values[i] = (uint8_t)(i * 2654435761u >> 13 & 0x3Fu); /* finite as f16 and f32 */
-    }
-    if (type == ELEMENT_I8) {
-        values_weights((int8_t *)values, n, k);
-    }
-    const struct weight_source source = {.values = values, .scale = scale};
-    char err[256];
-    size_t bytes = 0;
-    must(bench->ops->weight_packed_bytes(&weight.form, &bytes, err, sizeof err), "packed_bytes");
-    weight.packed = memory(bench, bytes);
-    must(bench->ops->weight_pack(&weight.form, &source, weight.packed, err, sizeof err), "pack");
-    free(values);
-    free(scale);
-    return weight;
-}
-
 /* ---------------------------------------------------------------- linears */
 
 static enum kernels_status run_linear_i8(struct bench *bench, const void *args) {
-    return bench->ops->linear_i8(bench->device, args);
+    return bench->rig.ops->linear_i8(bench->rig.device, args);
 }
 
 static enum kernels_status run_linear_f32(struct bench *bench, const void *args) {
-    return bench->ops->linear_f32(bench->device, args);
+    return bench->rig.ops->linear_f32(bench->rig.device, args);
 }
 
 static void linear(struct bench *bench, enum element_type type, uint32_t n, uint32_t k) {
     static const uint32_t rows[] = {1, 2, 4, 8, 32, 256};
-    struct weight weight = packed(bench, type, n, k);
+    struct weight weight = cpu_rig_weight(&bench->rig, type, n, k);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         uint32_t t = rows[i];
         if ((size_t)t * n > (size_t)32 * 49152) {
@@ -109,7 +66,8 @@ static void linear(struct bench *bench, enum element_type type, uint32_t n, uint
         struct quantized q = {memory(bench, (size_t)t * k), floats(bench, t), NULL, NULL};
         values_rows(q.q, t, k);
         const struct kernels_shape shape = {.rows_max = t, .n_max = n, .k_max = k};
-        size_t bytes = bench->ops->workspace_bytes(bench->device, KERNEL_OP_linear_i8, &shape);
+        size_t bytes =
+            bench->rig.ops->workspace_bytes(bench->rig.device, KERNEL_OP_linear_i8, &shape);
         const struct linear_i8_args i8 = {
             .x = q,
             .weight = &weight,
@@ -127,13 +85,13 @@ static void linear(struct bench *bench, enum element_type type, uint32_t n, uint
                n, k, t, s * 1e6, 2e-12 * weights * t / s,
                1e-9 * weights * (double)element_bytes(type) / s);
         fflush(stdout);
-        device_free(bench->device, DEVICE_MEMORY, x);
-        device_free(bench->device, DEVICE_MEMORY, y);
-        device_free(bench->device, DEVICE_MEMORY, q.q);
-        device_free(bench->device, DEVICE_MEMORY, q.scale);
-        device_free(bench->device, DEVICE_MEMORY, i8.workspace.data);
+        device_free(bench->rig.device, DEVICE_MEMORY, x);
+        device_free(bench->rig.device, DEVICE_MEMORY, y);
+        device_free(bench->rig.device, DEVICE_MEMORY, q.q);
+        device_free(bench->rig.device, DEVICE_MEMORY, q.scale);
+        device_free(bench->rig.device, DEVICE_MEMORY, i8.workspace.data);
     }
-    device_free(bench->device, DEVICE_MEMORY, weight.packed);
+    device_free(bench->rig.device, DEVICE_MEMORY, weight.packed);
 }
 
 /* ---------------------------------------------------------------- the rest of a layer */
@@ -144,11 +102,11 @@ static void line(const char *name, uint32_t rows, double seconds) {
 }
 
 static enum kernels_status run_norm(struct bench *bench, const void *args) {
-    return bench->ops->rms_norm_quantize(bench->device, args);
+    return bench->rig.ops->rms_norm_quantize(bench->rig.device, args);
 }
 
 static enum kernels_status run_glu(struct bench *bench, const void *args) {
-    return bench->ops->silu_mul_quantize(bench->device, args);
+    return bench->rig.ops->silu_mul_quantize(bench->rig.device, args);
 }
 
 static void row_ops(struct bench *bench, uint32_t rows) {
@@ -161,25 +119,25 @@ static void row_ops(struct bench *bench, uint32_t rows) {
     const struct glu_quantize_args glu = {{.gate_up = x, .rows = rows, .dim = 1536}, quantize};
     line("rms_norm_quantize", rows, best_s(bench, run_norm, &norm));
     line("silu_mul_quantize", rows, best_s(bench, run_glu, &glu));
-    device_free(bench->device, DEVICE_MEMORY, x);
-    device_free(bench->device, DEVICE_MEMORY, w);
-    device_free(bench->device, DEVICE_MEMORY, q.q);
-    device_free(bench->device, DEVICE_MEMORY, q.scale);
-    device_free(bench->device, DEVICE_MEMORY, bad);
+    device_free(bench->rig.device, DEVICE_MEMORY, x);
+    device_free(bench->rig.device, DEVICE_MEMORY, w);
+    device_free(bench->rig.device, DEVICE_MEMORY, q.q);
+    device_free(bench->rig.device, DEVICE_MEMORY, q.scale);
+    device_free(bench->rig.device, DEVICE_MEMORY, bad);
 }
 
 static enum kernels_status run_rope(struct bench *bench, const void *args) {
-    return bench->ops->rope_kv_write(bench->device, args);
+    return bench->rig.ops->rope_kv_write(bench->rig.device, args);
 }
 
 static enum kernels_status run_attention(struct bench *bench, const void *args) {
-    return bench->ops->attention(bench->device, args);
+    return bench->rig.ops->attention(bench->rig.device, args);
 }
 
 /* `rows` decode rows of as many slots, or one prefill chunk, at the end of `context` tokens. */
 static void attention(struct bench *bench, uint32_t rows, uint32_t context, bool prefill) {
     const struct kv_form form = {ELEMENT_F16, 3, 64};
-    size_t page = bench->ops->page_bytes(&form);
+    size_t page = bench->rig.ops->page_bytes(&form);
     uint32_t pages = (context + KV_PAGE_TOKENS - 1) / KV_PAGE_TOKENS, slots = prefill ? 1 : rows;
     char *kv_memory = memory(bench, (size_t)slots * pages * page);
     float *qkv = floats(bench, (size_t)rows * 960), *out = floats(bench, (size_t)rows * 576);
@@ -209,22 +167,22 @@ static void attention(struct bench *bench, uint32_t rows, uint32_t context, bool
     snprintf(name, sizeof name, "attention %s %u", prefill ? "prefill" : "decode", context);
     line(name, rows, best_s(bench, run_attention, &args));
     line("rope_kv_write", rows, best_s(bench, run_rope, &rope));
-    device_free(bench->device, DEVICE_MEMORY, kv_memory);
-    device_free(bench->device, DEVICE_MEMORY, qkv);
-    device_free(bench->device, DEVICE_MEMORY, out);
-    device_free(bench->device, DEVICE_MEMORY, angles);
-    device_free(bench->device, DEVICE_MEMORY, table);
-    device_free(bench->device, DEVICE_MEMORY, ints);
+    device_free(bench->rig.device, DEVICE_MEMORY, kv_memory);
+    device_free(bench->rig.device, DEVICE_MEMORY, qkv);
+    device_free(bench->rig.device, DEVICE_MEMORY, out);
+    device_free(bench->rig.device, DEVICE_MEMORY, angles);
+    device_free(bench->rig.device, DEVICE_MEMORY, table);
+    device_free(bench->rig.device, DEVICE_MEMORY, ints);
 }
 
 static enum kernels_status run_sample(struct bench *bench, const void *args) {
-    return bench->ops->sample(bench->device, args);
+    return bench->rig.ops->sample(bench->rig.device, args);
 }
 
 static void sampling(struct bench *bench, uint32_t rows, uint32_t top_k) {
     const uint32_t v = 49152;
     const struct kernels_shape shape = {.sampled_max = rows, .vocabulary = v};
-    size_t bytes = bench->ops->workspace_bytes(bench->device, KERNEL_OP_sample, &shape);
+    size_t bytes = bench->rig.ops->workspace_bytes(bench->rig.device, KERNEL_OP_sample, &shape);
     float *logits = floats(bench, (size_t)rows * v), *f = floats(bench, rows);
     for (size_t i = 0; i < (size_t)rows * v; i++) {
         logits[i] = logits[i] * 6.0f + (i % 5003 == 7 ? 18.0f : 0.0f); /* a few stand out */
@@ -257,33 +215,20 @@ static void sampling(struct bench *bench, uint32_t rows, uint32_t top_k) {
     char name[64];
     snprintf(name, sizeof name, "sample top_k %u", top_k);
     line(name, rows, best_s(bench, run_sample, &args));
-    device_free(bench->device, DEVICE_MEMORY, logits);
-    device_free(bench->device, DEVICE_MEMORY, f);
-    device_free(bench->device, DEVICE_MEMORY, ones);
-    device_free(bench->device, DEVICE_MEMORY, words);
-    device_free(bench->device, DEVICE_MEMORY, longs);
-    device_free(bench->device, DEVICE_MEMORY, token);
-    device_free(bench->device, DEVICE_MEMORY, bad);
-    device_free(bench->device, DEVICE_MEMORY, args.workspace.data);
+    device_free(bench->rig.device, DEVICE_MEMORY, logits);
+    device_free(bench->rig.device, DEVICE_MEMORY, f);
+    device_free(bench->rig.device, DEVICE_MEMORY, ones);
+    device_free(bench->rig.device, DEVICE_MEMORY, words);
+    device_free(bench->rig.device, DEVICE_MEMORY, longs);
+    device_free(bench->rig.device, DEVICE_MEMORY, token);
+    device_free(bench->rig.device, DEVICE_MEMORY, bad);
+    device_free(bench->rig.device, DEVICE_MEMORY, args.workspace.data);
 }
 
 int main(int argc, char **argv) {
-    const struct device_options options = {.spec = "cpu",
-                                           .tier = argc > 1 ? argv[1] : NULL,
-                                           .threads =
-                                               argc > 2 ? (uint32_t)strtoul(argv[2], NULL, 10) : 0};
-    struct bench bench = {0};
-    char err[256];
-    if (device_open(&options, &bench.device, err, sizeof err) != KERNELS_OK) {
-        fprintf(stderr, "%s\n", err);
-        return 6;
-    }
-    bench.ops = device_ops(bench.device);
-    device_enter_thread(bench.device);
-    struct device_info info;
-    device_describe(bench.device, &info);
-    bench.clock = info.threads == 1 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC;
-    printf("%s, tier %s, %u threads\n", info.name, info.tier, info.threads);
+    struct bench bench;
+    cpu_rig_open(&bench.rig, argc, argv);
+    bench.clock = bench.rig.info.threads == 1 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC;
     linear(&bench, ELEMENT_I8, 960, 576);
     linear(&bench, ELEMENT_I8, 3072, 576);
     linear(&bench, ELEMENT_I8, 576, 1536);
@@ -299,6 +244,6 @@ int main(int argc, char **argv) {
     sampling(&bench, 1, 50);
     sampling(&bench, 32, 50);
     sampling(&bench, 32, 0);
-    device_close(bench.device);
+    cpu_rig_close(&bench.rig);
     return 0;
 }
