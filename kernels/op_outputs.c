@@ -1,5 +1,7 @@
 #include "kernels/op_outputs.h"
 
+#include "kernels/reference/weight.h"
+
 /* The columns of a dense array that count; all of them where stride = columns. Elements have four
  * bytes but for INT8 rows. */
 static struct op_output op_outputs_words(const void *data, uint32_t rows, size_t columns,
@@ -30,10 +32,6 @@ static size_t op_outputs_quantized(const struct quantized *out, uint32_t rows, u
     return count;
 }
 
-static size_t op_outputs_groups(const struct weight_form *form) {
-    return form->group_size == 0 ? 1 : (form->k - 1) / form->group_size + 1;
-}
-
 /* One function an argument struct: what that op writes. */
 #define OP_OUTPUTS_OF(args, count)                                                         \
     static size_t op_outputs_of_##args(const void *arguments, struct op_output *outputs) { \
@@ -52,7 +50,8 @@ OP_OUTPUTS_OF(activation_args, op_outputs_dense(a->y, a->rows, a->dim, outputs))
 OP_OUTPUTS_OF(add_args, op_outputs_dense(a->x, a->rows, a->dim, outputs))
 OP_OUTPUTS_OF(gemm_i8_args,
               op_outputs_dense(a->sum, a->rows,
-                               a->weight->form.n *op_outputs_groups(&a->weight->form), outputs))
+                               (size_t)a->weight->form.n *reference_groups(&a->weight->form),
+                               outputs))
 OP_OUTPUTS_OF(dequantize_args, op_outputs_dense(a->y, a->rows, a->weight->form.n, outputs))
 OP_OUTPUTS_OF(linear_i8_args, op_outputs_dense(a->y, a->rows, a->weight->form.n, outputs))
 OP_OUTPUTS_OF(linear_f32_args, op_outputs_dense(a->y, a->rows, a->weight->form.n, outputs))

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Every kernel on a real card: the cases of tests/cuda_emulation, built by `make card-tests`, each
 in a process of its own, then under compute-sanitizer where that is installed, then, with a model,
-every result of its ops against the CPU's, and what the engine does a second. Prints each part; the last line is `N passed, N failed, N skipped`.
+every result of its ops against the CPU's, and what the engine does a second. Prints each part; the
+last line is `N passed, N failed, N skipped`.
 
     gpu_check.py BUILD [--limit-s 480] [--fresh] [--model FILE]
 
