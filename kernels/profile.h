@@ -11,6 +11,8 @@
 
 /* What calls of one op, with weights of one shape, cost together. */
 struct profile_line {
+    enum kernel_op op;
+    enum element_type type; /* of the weight */
     char name[OP_WATCH_NAME_BYTES_MAX];
     uint32_t n, k; /* of the weight; 0 where the op has none */
     uint64_t calls, rows;
