@@ -12,6 +12,7 @@
 #include "consumer/command.h"
 #include "consumer/command_bench.h"
 #include "consumer/config.h"
+#include "consumer/engine_config.h"
 #include "schemas/json_writer.h"
 
 #define COMMAND_BENCH_ENGINE_BATCHES_MAX 32
@@ -177,18 +178,18 @@ static int command_bench_engine_all(const struct config *config,
                                     const struct command_bench_engine_options *own) {
     uint32_t batches[COMMAND_BENCH_ENGINE_BATCHES_MAX];
     size_t count = command_bench_engine_read_batches(own->batch, batches);
-    struct bench_engine_options options = {
-        .model_path = config->model,
-        .device = config->device,
-        .cublaslt = config->cublaslt,
-        .cpu_tier = strcmp(config->cpu_tier, "auto") == 0 ? NULL : config->cpu_tier,
-        .threads = (uint32_t)config->threads,
-        .prompt_tokens = (uint32_t)own->prompt_tokens,
-        .completion_tokens = (uint32_t)own->completion_tokens,
-        .prefill_chunk_tokens = (uint32_t)own->prefill_chunk_tokens,
-        .repetitions = (uint32_t)own->repetitions,
-        .graphs = config->graphs,
-        .profile = own->profile};
+    struct bench_engine_options options = {.model_path = config->model,
+                                           .device = config->device,
+                                           .cublaslt = config->cublaslt,
+                                           .cpu_tier = engine_config_tier(config->cpu_tier),
+                                           .threads = (uint32_t)config->threads,
+                                           .prompt_tokens = (uint32_t)own->prompt_tokens,
+                                           .completion_tokens = (uint32_t)own->completion_tokens,
+                                           .prefill_chunk_tokens =
+                                               (uint32_t)own->prefill_chunk_tokens,
+                                           .repetitions = (uint32_t)own->repetitions,
+                                           .graphs = config->graphs,
+                                           .profile = own->profile};
     if (!config->model[0]) {
         return command_fail("bench engine", COMMAND_EXIT_USAGE,
                             "--model FILE is needed; 'make model' fetches a small one to models/");

@@ -7,6 +7,7 @@
 #include "consumer/command.h"
 #include "consumer/command_model.h"
 #include "consumer/config.h"
+#include "consumer/engine_config.h"
 #include "engine/compare.h"
 #include "schemas/json_writer.h"
 
@@ -147,11 +148,10 @@ static void command_compare_progress(void *context, double done) {
 
 static int command_compare_measure(const struct config *config, struct compare_options *options) {
     char err[1024] = "";
-    const struct device_options device_options = {
-        .spec = config->device,
-        .tier = strcmp(config->cpu_tier, "auto") == 0 ? NULL : config->cpu_tier,
-        .threads = (uint32_t)config->threads,
-        .cublaslt = config->cublaslt};
+    const struct device_options device_options = {.spec = config->device,
+                                                  .tier = engine_config_tier(config->cpu_tier),
+                                                  .threads = (uint32_t)config->threads,
+                                                  .cublaslt = config->cublaslt};
     struct device *device;
     struct compare_report report;
     if (device_open(&device_options, &device, err, sizeof err) != KERNELS_OK) {

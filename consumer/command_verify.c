@@ -1,11 +1,11 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "consumer/command.h"
 #include "consumer/command_model.h"
 #include "consumer/config.h"
+#include "consumer/engine_config.h"
 #include "engine/model_policy.h"
 #include "engine/verify.h"
 #include "schemas/json_writer.h"
@@ -122,10 +122,6 @@ static int command_verify_print(const struct config *config, const struct verify
 
 /* ---------------------------------------------------------------- running */
 
-static const char *command_verify_tier(const char *tier) {
-    return strcmp(tier, "auto") == 0 ? NULL : tier;
-}
-
 static int command_verify_compute(const struct config *config, const struct verify_options *options,
                                   struct device *const devices[SIDES]) {
     char err[1024] = "";
@@ -146,11 +142,11 @@ static int command_verify_work(const struct config *config, void *own) {
     const struct command_verify_options *given = own;
     char err[1024] = "";
     const struct device_options sides[SIDES] = {{.spec = config->device,
-                                                 .tier = command_verify_tier(config->cpu_tier),
+                                                 .tier = engine_config_tier(config->cpu_tier),
                                                  .threads = (uint32_t)config->threads,
                                                  .cublaslt = config->cublaslt},
                                                 {.spec = "cpu",
-                                                 .tier = command_verify_tier(given->against),
+                                                 .tier = engine_config_tier(given->against),
                                                  .threads = (uint32_t)config->threads}};
     struct device *devices[SIDES] = {NULL};
     struct verify_options options = {.path = command_model_path(config),

@@ -32,13 +32,17 @@ static enum engine_status engine_config_open_null(const struct config *config, s
     return engine_null_open(&options, out, err, err_bytes);
 }
 
+const char *engine_config_tier(const char *cpu_tier) {
+    return strcmp(cpu_tier, "auto") == 0 ? NULL : cpu_tier;
+}
+
 void engine_config_options(const struct config *config, struct engine_options *options) {
     *options = (struct engine_options){
         .model_path = config->model,
         .policy = config->policy,
         .device = config->device,
         .cublaslt = config->cublaslt,
-        .cpu_tier = strcmp(config->cpu_tier, "auto") == 0 ? NULL : config->cpu_tier,
+        .cpu_tier = engine_config_tier(config->cpu_tier),
         .threads = (uint32_t)config->threads,
         .max_batch_size = (uint32_t)config->max_batch_size,
         .max_running = (uint32_t)config->max_running,

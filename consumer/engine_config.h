@@ -10,6 +10,9 @@
 struct config;
 struct log;
 
+/* The tier that a device is opened with for a word of the option cpu_tier: NULL for `auto`. */
+const char *engine_config_tier(const char *cpu_tier);
+
 /* The options of the engine with a model; borrows config's strings. */
 void engine_config_options(const struct config *config, struct engine_options *options);
 
